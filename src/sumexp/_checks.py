@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Values = Tensor | npt.ArrayLike
-"""What a user may hand over for numbers: a tensor, a NumPy array, a list, a number."""
+"""Numbers as users pass them: a tensor, a NumPy array, a list, a number."""
 
 TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.05, torch.float16: 0.05}
 """How far a law's sum may be from 1: what rounding each of a million probabilities, or logarithms, can do to it, and
@@ -148,10 +148,10 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
     """A tensor through which gradients flow, of scores or vectors.
 
     Args:
-        name: what it is called.
-        values: what was given.
-        shape: its dimensions in words, as ``[B, m]``.
-        ranks: how many there may be; at least one if nothing is said.
+        name: of the argument.
+        values: the argument.
+        shape: its dimensions for the message, as ``[B, m]``.
+        ranks: allowed numbers of dimensions; any but 0 by default.
 
     Raises:
         ValueError: if it is no dense floating-point tensor, or of other dimensions.
@@ -297,7 +297,7 @@ def log_law(name: str, log_q: Tensor) -> Tensor:
 
 
 def typed(function: Callable[P, R]) -> Callable[P, R]:
-    """Check each argument against its annotation, so that what fits none is one clear error and not one of torch.
+    """Check each argument against its annotation, so that a wrong one raises a clear error, not one of torch.
 
     A tensor holds real numbers that can be read, none of them NaN on a CPU (an accelerator would wait for the look); a
     whole number has 64 bits; a number is not NaN.

@@ -1,4 +1,4 @@
-"""What all losses do to their arguments: check them, choose the precision of the sums, reduce."""
+"""What all losses do with their arguments: check them, choose the precision of sums, reduce."""
 
 import math
 from typing import Literal, NamedTuple, get_args
@@ -91,7 +91,7 @@ def prepare(
         positive_log_q: broadcastable to [B].
         correct: from which logits log q is subtracted; ``importance`` goes into the weights.
         weights: broadcastable to [B, m].
-        hits: broadcastable to [B, m]; what stands there of the others does not matter.
+        hits: broadcastable to [B, m]; values of the other arguments at hits do not matter.
         linear: whether the weights themselves are needed, which may overflow, or only their logarithms.
 
     Raises:

@@ -199,7 +199,7 @@ def batch_loss(
 
 
 def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
-    """The losses of the examples that are there."""
+    """The losses of the examples that are present, reduced."""
     losses = torch.where(present, losses, 0)
     if reduction != "mean":
         return reduce(losses, reduction)
@@ -313,7 +313,7 @@ def _numbered(classes: Tensor, size: int) -> Tensor:
 
 
 def _is_recorded(values: Tensor) -> bool:
-    """Whether numbers decide nothing, as what is recorded serves others too."""
+    """Whether operations are recorded for other inputs, so that values must decide nothing."""
     return checks.is_traced(values) or checks.is_captured(values)
 
 
@@ -332,7 +332,7 @@ def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tens
 
 
 def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
-    """The loss as it is written, which compilers fuse and ``torch.func`` transforms."""
+    """The loss by its formula, which compilers fuse and ``torch.func`` transforms."""
     scale, law, own, classes, marks, smoothing = correction
     logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
     places = torch.arange(len(scores), device=scores.device)
@@ -447,7 +447,7 @@ def _write_logits(scores: Tensor, correction: _Correction, several: _Places | No
 def _ahead_of_target(
     logits: Tensor, correction: _Correction, several: _Places | None
 ) -> tuple[Tensor | None, Tensor | float | None]:
-    """[B] by how much the own logits are above the mean by the target, and what smoothing adds to the target."""
+    """[B] the positive logit minus the mean under the target, and what smoothing adds to the target."""
     smoothing = correction.smoothing
     if several is None and not smoothing:
         return None, None
@@ -478,7 +478,7 @@ def _negative_log(p: Tensor, scores: Tensor, correction: _Correction, several: _
 
 
 def _ahead(scores: Tensor, correction: _Correction, several: _Places | None, row: Tensor, column: Tensor) -> Tensor:
-    """By how much logits at some places are above their rows' own."""
+    """Logits at some places minus the positive logits of their rows."""
     dtype, law = _precision(scores), correction.log_q
     ahead = (scores[row, column].to(dtype) - scores[row, row].to(dtype)) * correction.scale
     if law is None:
@@ -551,7 +551,7 @@ def _law(
 
 
 def _taken(law: Tensor | None, correct: Correct, marks: Tensor | None, columns: int | Tensor) -> Tensor | None:
-    """What is subtracted from the negatives: log q, or log(m q), m the columns that are there and no positives."""
+    """The correction of the negatives: log q, or log(m q) with m the number of present columns that are negatives."""
     if law is None or correct == "none":
         return None
     if correct != "importance":

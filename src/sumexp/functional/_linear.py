@@ -289,7 +289,7 @@ def _add(
     rows: slice,
     columns: slice,
 ) -> None:
-    """Add what an error of the scores of a block means for the vectors."""
+    """Add the gradients of the vectors, from that of the scores of a block."""
     by_query, by_item, by_bias = found
     rounded = error.to(queries.dtype)
     if by_query.dtype == queries.dtype:
@@ -326,7 +326,7 @@ def _at_once(
 def _sums(
     queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
-    """Of each row, and of each column: its largest logit, the sum of all exponentials less that, and its own logit."""
+    """For each row and column: the largest logit, the sum of exponentials relative to it, the positive logit."""
     exact, size = torch.promote_types(queries.dtype, torch.float32), len(queries)
     lowest = torch.finfo(exact).min
     sums = [tuple(queries.new_full((size,), start, dtype=exact) for start in (lowest, 0, 0)) for _ in halves]
@@ -353,7 +353,7 @@ def _again(
     share: Tensor,
     found: tuple[Tensor, Tensor, Tensor | None],
 ) -> None:
-    """The gradients of all losses, of which each counts with its share, from scores that are made once more."""
+    """The gradients of all losses, each weighted by its share, from recomputed scores."""
     size = len(queries)
     for rows, columns in _blocks(queries, items):
         scores = _scores(queries, items, bias, rows, columns)

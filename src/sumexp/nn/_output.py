@@ -105,7 +105,7 @@ class SampledOutput(nn.Embedding):
         return F.linear(hidden, self.weight, bias)
 
     def extra_repr(self) -> str:
-        """What stands between the brackets."""
+        """The options and their values."""
         classes, features = self.weight.shape
         options = f"bias={self.bias is not None}, normalize={self.normalize}, sparse={self.sparse}"
         return f"features={features}, classes={classes}, {options}"
@@ -129,7 +129,7 @@ class SampledOutput(nn.Embedding):
 
 
 def _table(classes: int, features: int, device: torch.device | str, dtype: torch.dtype) -> Tensor:
-    """An empty table; torch says that there is no memory for it in words of its allocator."""
+    """An empty table; MemoryError with its size where the allocator fails."""
     try:
         return torch.empty(classes, features, device=device, dtype=dtype)
     except RuntimeError as error:

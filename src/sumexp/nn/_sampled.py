@@ -185,7 +185,7 @@ class SampledSoftmax(Tempered):
             raise ValueError(f"hidden lies on {hidden.device} and the weights on {device}: move one by .to()")
 
     def _watch_optimisers(self) -> None:
-        """Have the step of an optimiser that is given sparse gradients of this module's looked at."""
+        """Check an optimiser before its step, if it holds sparse gradients of this module."""
         if not self.output.sparse:
             return
         module = weakref.ref(self)

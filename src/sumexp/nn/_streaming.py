@@ -105,7 +105,7 @@ class StreamingLogQ(nn.Module):
 
     @torch.no_grad()
     def update(self, ids: checks.Values) -> None:
-        """Count a batch, in the order in which it stands.
+        """Count a batch, in its order.
 
         Args:
             ids: any shape.
@@ -146,11 +146,11 @@ class StreamingLogQ(nn.Module):
         return -gaps.amax(0).clamp_min(1).log().view(shape)
 
     def log_prob(self, ids: checks.Values) -> Tensor:
-        """The same as the call, by the name that samplers have for it."""
+        """The same as calling the module, under the name that samplers use."""
         return self(ids)  # type: ignore[no-any-return]
 
     def extra_repr(self) -> str:
-        """What was chosen."""
+        """The options and their values."""
         return f"classes={self.classes}, slots={self.depth} x {self.width}, kind={self.kind!r}, rate={self.rate:g}"
 
     def _update_gaps(self, slots: Tensor, at: Tensor) -> None:

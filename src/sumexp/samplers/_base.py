@@ -41,7 +41,7 @@ class Law(nn.Module, ABC):
 
     @abstractmethod
     def _log_prob(self, ids: Tensor) -> Tensor:
-        """Log probability of ids that are classes for sure."""
+        """Log probability of valid ids."""
 
     @abstractmethod
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
@@ -60,7 +60,7 @@ class Law(nn.Module, ABC):
         return self.log_prob(ids)
 
     def extra_repr(self) -> str:
-        """What stands between the brackets."""
+        """The options and their values."""
         return f"classes={self.classes}"
 
 
@@ -70,14 +70,14 @@ class Tabulated(Law):
     _integers: Tensor
 
     def _hold(self, integers: Tensor) -> None:
-        """Keep the table, on the CPU, and compute what draws need from it."""
+        """Keep the table on the CPU and derive what draws need."""
         self._integers = integers
         self.others.clear()
         self._spread(self.device)
 
     @abstractmethod
     def _spread(self, device: torch.device) -> None:
-        """Compute what draws need from the table, on a device."""
+        """Derive what draws need from the table, on a device."""
 
     @abstractmethod
     def _is_law(self, integers: Tensor) -> bool:
@@ -118,6 +118,6 @@ def _checksum(words: Tensor) -> int:
 
 
 def dimensions(shape: object) -> tuple[int, ...]:
-    """A shape, of a number or of several."""
+    """A shape as a tuple, from a number or several."""
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
     return tuple(checks.whole("shape", size, 0) for size in sizes)

@@ -27,7 +27,7 @@ class Sampler(Protocol):
 
 
 def log_q_of(sampler: Sampler, ids: Tensor) -> Tensor:
-    """Log probability of ids that are drawn or checked: a law of ours need not look again, for which a GPU waits."""
+    """Log probability of valid ids; our own laws skip the check of bounds, which would synchronise a GPU."""
     return sampler._log_prob(ids) if isinstance(sampler, Law) else sampler.log_prob(ids)
 
 
@@ -141,7 +141,7 @@ class Mixture(Tabulated):
         return len(integers) == len(self.samplers) and bool((integers >= 0).all()) and int(integers.sum()) == alias.FULL
 
     def extra_repr(self) -> str:
-        """The shares."""
+        """The options and their values."""
         return f"classes={self.classes}, proportions={[round(share, 6) for share in self.proportions.tolist()]}"
 
     def _log_prob(self, ids: Tensor) -> Tensor:

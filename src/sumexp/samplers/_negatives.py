@@ -12,7 +12,7 @@ from sumexp.samplers._base import Law
 from sumexp.samplers._laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
-"""What becomes of accidental hits, draws of the example's own label: left out, drawn again, or kept as negatives."""
+"""The rule for accidental hits, draws of the example's own label: leave out, draw again, or keep as negatives."""
 
 InBatchHits = Literal["mask", "keep"]
 """The same where nothing is drawn."""
