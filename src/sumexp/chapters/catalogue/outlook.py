@@ -93,14 +93,7 @@ def predict(
 
 
 def minimum(form: Form, log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
-    """Scores at the exact minimum of a form's expected loss, up to a constant, [items].
-
-    Args:
-        form: the loss.
-        log_p: of the labels [items].
-        log_q: of the draws [items].
-        m: of a form in batch.
-    """
+    """Logits at the exact minimum of a form's expected loss, up to a constant, [items]; labels have P, draws q."""
     zero = torch.zeros_like(log_q)
 
     def least(positive: Tensor, negative: Tensor) -> Tensor:

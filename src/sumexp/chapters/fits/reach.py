@@ -17,12 +17,7 @@ from sumexp.perturb.transforms import Noise
 
 
 def gain(noise: Noise, tau: float, classes: int) -> float:
-    r"""c with :math:`\nabla p(0) = \frac cK(I-\frac1K\mathbf{11}^\top)`.
-
-    Args:
-        noise: law of each perturbation.
-        tau: temperature.
-        classes: K >= 2.
+    r"""c with :math:`\nabla p(0) = \frac cK(I-\frac1K\mathbf{11}^\top)`, for K = ``classes`` >= 2.
 
     Raises:
         ValueError: as :func:`sumexp.perturb.softmax.mean`.
@@ -77,12 +72,7 @@ def excess(p: Tensor, noise: Noise, tau: float, samples: int) -> float:
 
 
 def steps_to(curve: ArrayLike, level: float) -> Tensor:
-    """The first step at which a curve [..., steps + 1] lies at or below ``level``; infinity where it never does.
-
-    Args:
-        curve: objective before every step and at the end.
-        level: the objective to be reached.
-    """
+    """The first step at which a curve [..., steps + 1] lies at or below ``level``; infinity where it never does."""
     below = torch.as_tensor(curve, dtype=torch.float64) <= level
     first = below.to(torch.int8).argmax(-1).to(torch.float64)
     return torch.where(below.any(-1), first, torch.inf)

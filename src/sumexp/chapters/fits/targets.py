@@ -77,11 +77,7 @@ def published(name: Name, classes: int | None = None) -> Target:
 
 
 def window(name: Name, dropped: float) -> Target:
-    """The shortest run of classes that leaves at most half of ``dropped`` on either side.
-
-    Args:
-        name: one of ``NAMES``.
-        dropped: bound on the mass left out, in (0, 1).
+    """The shortest run of classes that leaves at most half of ``dropped`` in (0, 1) on either side.
 
     Raises:
         ValueError: if the name is unknown or ``dropped`` does not lie in (0, 1).

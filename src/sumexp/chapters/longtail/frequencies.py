@@ -50,10 +50,7 @@ def label_counts(name: str) -> NDArray[np.int64]:
 
 
 def summary(counts: NDArray[np.int64]) -> Tail:
-    """What is said of a law of labels.
-
-    Args:
-        counts: of each label, all positive.
+    """Some numbers of positive counts of labels.
 
     Raises:
         ValueError: if there is none, or one is not positive.

@@ -10,9 +10,9 @@ A training picture is padded by 4 black pixels on each side, cut to its size at 
 methods are those of `models.sampled.methods`; of one seed all have the same batches, cuts, initial weights and,
 of one law and m, draws. Nothing is clipped and there is no warm-up, since the paper names neither.
 
-What is random comes from generators of (seed, purpose, epoch), so that a run that goes on after an epoch goes on as if
-it had not been interrupted. On a GPU convolutions are computed in the same order and in single precision each time;
-what remains is the order in which the gradients of scores that are used twice are added.
+All random numbers come from generators of (seed, purpose, epoch), so a resumed run equals an uninterrupted one. On a
+GPU convolutions are deterministic and in single precision; only the order of sums in gradients of repeated logits may
+vary.
 
 Source: Rawat et al., section 5.1 and appendix E; K. He, X. Zhang, S. Ren and J. Sun, Deep Residual Learning for Image
 Recognition, CVPR 2016, section 4.2.
@@ -170,7 +170,7 @@ def fit(
 
 
 class Learner(descent.Learner):
-    """The state of a network that is trained.
+    """A network in training.
 
     Attributes:
         parameters: see :func:`initial`: what is trained, and the running means and variances of the batch norms.

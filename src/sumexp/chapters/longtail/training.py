@@ -1,12 +1,10 @@
-r"""Training the methods of a stack side by side, each as if it were alone.
+r"""Train the methods of a stack side by side, each as if it were alone.
 
-All see the same batches, mirrored pictures, initial weights and draws, and differ in their loss alone: what is paired
-by seed is paired to the last random number. The features x of a batch go through one hidden layer, h = max(0, x A + a),
-whose weights of all methods are one matrix; the scores are h B + b, or for the contrastive loss the cosines of h and
-the columns of B.
+All methods see the same batches, mirrored pictures, initial weights and draws, and differ in their loss alone. The
+features x of a batch go through one hidden layer, h = max(0, x A + a), whose weights of all methods are one matrix; the
+logits are h B + b, or for the contrastive loss the cosines of h and the columns of B.
 
-What is random comes from generators of (seed, purpose, epoch), so that a run that goes on after an epoch goes on as if
-it had not been interrupted.
+All random numbers come from generators of (seed, purpose, epoch), so a resumed run equals an uninterrupted one.
 
 Source: Rawat et al., section 5.1 and appendix E, for losses, schedule and m; the network is ours.
 """
@@ -83,21 +81,14 @@ def fit(
 
 
 class Learner(descent.Learner):
-    """The state of the methods that are trained.
+    """The methods of a stack in training.
 
     Attributes:
         parameters: ``hidden_weight`` [F, S H], ``hidden_bias`` [S H], ``out_weight`` [S, H, C], ``out_bias`` [S, 1, C].
     """
 
     def __init__(self, config: Stack, inputs: Tensor, labels: Tensor, classes: int, device: str = "cpu") -> None:
-        """Start anew.
-
-        Args:
-            config: the stack.
-            inputs: features of the training pictures and of their mirror images [2, N, F].
-            labels: their classes [N].
-            classes: C.
-            device: where to train.
+        """Start on features of the training pictures and of their mirror images [2, N, F], with labels [N].
 
         Raises:
             ValueError: if there are fewer pictures than a batch, or a class has none.
@@ -164,12 +155,7 @@ class Learner(descent.Learner):
 
     @torch.no_grad()
     def errors(self, x: Tensor, labels: Tensor) -> Tensor:
-        """The share of each class that is classified wrongly [S, C], float64; a tie at the top counts as wrong.
-
-        Args:
-            x: features [M, F].
-            labels: classes [M].
-        """
+        """The error of each class [S, C], float64, of features [M, F] with labels [M]; a tie at the top is an error."""
         classes = self.log_prior.shape[0]
         wrong = torch.zeros(len(self.config.methods), classes, dtype=torch.float64, device=self.device)
         for part, own in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
@@ -210,13 +196,7 @@ def initial(config: Stack, inputs: int, classes: int) -> dict[str, Tensor]:
 
 
 def scores(parameters: Mapping[str, Tensor], x: Tensor, methods: Sequence[Method]) -> Tensor:
-    """The scores of all classes, [S, B, C].
-
-    Args:
-        parameters: see :class:`Learner`.
-        x: features [B, F].
-        methods: [S].
-    """
+    """The logits of all classes [S, B, C], from the parameters of :class:`Learner` and features [B, F]."""
     joint = torch.addmm(parameters["hidden_bias"], x, parameters["hidden_weight"]).relu()
     hidden = torch.unflatten(joint, -1, (len(methods), -1)).transpose(0, 1)
     weight, bias = parameters["out_weight"], parameters["out_bias"]

@@ -101,11 +101,5 @@ def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) 
 
 
 def grouped(own: Tensor, law: Tensor, members: Tensor) -> float:
-    """The mean of an offset over some classes, under the posterior.
-
-    Args:
-        own: the offset [C].
-        law: the posterior [C].
-        members: which classes [C].
-    """
+    """The mean of an offset [C] over some classes [C] under the posterior [C]."""
     return float((law * own)[members].sum() / law[members].sum())

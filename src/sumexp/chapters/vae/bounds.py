@@ -1,4 +1,4 @@
-r"""What a trained model is worth on images: its loss, bounds on and estimates of :math:`-\log p(x)`, in nats an image.
+r"""Loss of a trained model on images, bounds on :math:`-\log p(x)` and estimates of it, in nats per image.
 
 The categorical sample is :math:`z = \arg\max(\ell + \gamma)` in each of the N variables, and q its law. With the
 uniform prior :math:`p(z) = K^{-N}`,
@@ -50,14 +50,14 @@ def relaxed_loss(
     samples: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """What training descends, on other images: -log p(x | z) at relaxed samples plus each member's own KL term.
+    """The training loss on other images: -log p(x | z) at relaxed samples plus the KL term of each member.
 
     Args:
         parameters: of the stack.
         members: the models [S].
         temperatures: of each [S].
         x: images of 0 and 1, [B, P].
-        samples: draws of z an image.
+        samples: draws of z per image.
         generator: on the device of the parameters.
 
     Returns:
@@ -80,23 +80,9 @@ def relaxed_loss(
 def hard_bound(
     parameters: stack.Parameters, members: Sequence[Member], x: Tensor, samples: int, generator: torch.Generator
 ) -> Bound:
-    """The negative bound of every member with hard samples, as published and with the true divergence.
+    """The negative bounds of all members with hard samples, float64; arguments and errors as of :func:`relaxed_loss`.
 
-    All members see the same images and the same uniform numbers behind their noise, so that their differences have
-    less noise than they have themselves.
-
-    Args:
-        parameters: of the stack.
-        members: the models [S].
-        x: images of 0 and 1, [B, P].
-        samples: draws of z an image.
-        generator: on the device of the parameters.
-
-    Returns:
-        Bound, float64.
-
-    Raises:
-        ValueError: if there is no image, or no sample.
+    Members share images and uniform numbers, so their differences have less noise than their bounds.
     """
     values: list[Tensor] = []
     published: list[Tensor] = []
@@ -120,18 +106,11 @@ def importance(
 ) -> Tensor:
     r"""The estimates :math:`-\log\frac1n\sum_{s=1}^n p(x\mid z_s)\,p(z_s)/q(z_s)` with :math:`z_s\sim q`.
 
-    Their expectations are upper bounds of -log p(x) that fall to it as the number of samples n grows; with n = 1 it is
-    that of the true bound. Estimates of different n share their first samples.
-
-    Args:
-        parameters: of the stack.
-        members: the models [S].
-        x: images of 0 and 1, [B, P].
-        counts: the n, rising.
-        generator: on the device of the parameters.
+    Their expectations are upper bounds of -log p(x) that fall to it as n grows; n = 1 gives the true bound. Estimates
+    of different n share their first samples. The arguments are those of :func:`relaxed_loss`, and the counts n.
 
     Returns:
-        [S, counts, B], float64; the decoder works in the parameters' type, the probabilities are float64.
+        [S, counts, B], float64; the decoder works in the type of the parameters.
 
     Raises:
         ValueError: if there is no image, or the counts do not rise from 1 or more.
@@ -157,7 +136,7 @@ def importance(
 
 
 def counts(most: int) -> tuple[int, ...]:
-    """1, 3, 10, 30, ... below ``most``, and ``most``: where the importance-weighted estimate is looked at."""
+    """1, 3, 10, 30, ... below ``most``, and ``most``: the sample sizes of the importance-weighted estimate."""
     steps = (factor * 10**power for power in range(len(str(most))) for factor in (1, 3))
     return (*(count for count in steps if count < most), most)
 
@@ -182,7 +161,7 @@ def _uniforms(logits: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _race(members: Sequence[Member]) -> Callable[[Tensor, torch.Generator], Tensor]:
-    """What draws samples [S, B, N, 1] of the argmax under each member's noise, each noise made once."""
+    """A sampler of the argmax [S, B, N, 1] under the noise of each member; equal noises are computed once."""
     laws = list(dict.fromkeys((member.noise, member.scale) for member in members))
     kinds = [Member(noise, scale) for noise, scale in laws]
     which = [laws.index((member.noise, member.scale)) for member in members]

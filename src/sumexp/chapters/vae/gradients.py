@@ -86,9 +86,6 @@ def exact(loss: Loss, logits: Tensor, members: Sequence[Member]) -> Tensor:
         loss: f of each image.
         logits: [S, B, N, K], float64; all members have K categories.
         members: whose noise gives q [S].
-
-    Returns:
-        [S, B, N, K].
     """
     leaf = logits.detach().requires_grad_()
     z = states(*logits.shape[2:]).to(logits.device)
@@ -110,9 +107,6 @@ def quality(loss: Loss, logits: Tensor, members: Sequence[Member], samples: int,
         members: noise, scale, temperature and straight-through of each [S].
         samples: draws; a multiple of BLOCKS.
         generator: of the uniform numbers.
-
-    Returns:
-        Quality.
 
     Raises:
         ValueError: if the number of draws is no positive multiple of BLOCKS.
@@ -167,12 +161,7 @@ def _estimates(
 def equal_laws(q: Tensor, members: Sequence[Member]) -> Tensor:
     """The logits at which the argmax of every member has the law q.
 
-    Args:
-        q: [B, N, K], positive.
-        members: the models [S].
-
-    Returns:
-        [S, B, N, K], float64, each row of sum zero.
+    From positive q [B, N, K] to [S, B, N, K], float64, each row with sum zero.
 
     Raises:
         ValueError: if q is no law, or has an entry 0.

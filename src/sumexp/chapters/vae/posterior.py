@@ -1,9 +1,10 @@
-r"""The law q(z | x) from which a member's hard samples come, and its KL divergence to the uniform prior.
+r"""The distribution q(z | x) of hard samples, and its KL divergence from the uniform prior.
 
 With logits :math:`\ell` of one variable, q is the law of :math:`\arg\max_j(\ell_j+\gamma_j)`. For Gumbel noise of scale
-1 that is :math:`\mathrm{softmax}(\ell)`; for any other noise it is not, and the KL divergence of
-:math:`\mathrm{softmax}(\ell)`, which the published protocol takes for every noise, belongs to a law that no sample is
-drawn from. Source: Cohen Indelman and Hazan, equation (3) and section 6.2.
+1 it is :math:`\mathrm{softmax}(\ell)`. For other noise it is not, and the published KL divergence, that of
+:math:`\mathrm{softmax}(\ell)`, is of a distribution that no sample has.
+
+Source: Cohen Indelman and Hazan, equation (3) and section 6.2.
 """
 
 import math
@@ -26,14 +27,11 @@ def noise(member: Member) -> batched.Common:
 
 
 def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
-    r"""log q of every category, for the noise that the member really has.
+    r"""log q of every category under the noise of each member [S, B, N, K], differentiable once.
 
     Args:
         logits: [S, B, N, K], float32 or float64.
         members: the models [S].
-
-    Returns:
-        [S, B, N, K]; differentiable once.
 
     Raises:
         ValueError: if there are not S members.

@@ -1,4 +1,4 @@
-r"""Many categorical VAEs as one: pure functions on their stacked parameters.
+r"""Several categorical VAEs at once: pure functions on their stacked parameters.
 
 A model has N variables of K categories. The encoder maps P pixels through H hidden units (ReLU) to logits [N, K], the
 decoder maps the relaxed one-hot vectors z [N, K] through H hidden units to the logits of P Bernoulli pixels. S models
@@ -33,18 +33,7 @@ def initial(
 ) -> dict[str, Tensor]:
     r"""Weights and biases uniform on :math:`\pm 1/\sqrt{\text{inputs}}` (the default of ``torch.nn.Linear``).
 
-    Each member is drawn by its seed alone, in float64 and in the order of the table: it is the same in every stack.
-
-    Args:
-        members: the models [S].
-        pixels: P.
-        variables: N.
-        hidden: H.
-        dtype: of the result.
-        device: of the result.
-
-    Returns:
-        the parameters.
+    The weights of a member depend on its seed alone: they are drawn in float64 and in the order of the table.
     """
     singles = [_initial(member, pixels, variables, hidden) for member in members]
     return {name: torch.stack([single[name] for single in singles]).to(device, dtype) for name in singles[0]}
@@ -75,13 +64,7 @@ def member(parameters: Parameters, which: int) -> dict[str, Tensor]:
 
 
 def encode(parameters: Parameters, x: Tensor, categories: int) -> Tensor:
-    """The logits of the variables of each image, [S, B, N, K].
-
-    Args:
-        parameters: of the stack.
-        x: images of each member [S, B, P].
-        categories: K.
-    """
+    """The logits [S, B, N, K] of the variables of each image; ``x`` has the images of each member [S, B, P]."""
     hidden = _layer(parameters, "encoder_hidden", x).relu()
     return torch.unflatten(_layer(parameters, "encoder_out", hidden), -1, (-1, categories))
 
@@ -89,12 +72,7 @@ def encode(parameters: Parameters, x: Tensor, categories: int) -> Tensor:
 def decode(parameters: Parameters, z: Tensor) -> Tensor:
     r"""The logits of the pixels, :math:`\log p(x_i = 1 | z) - \log p(x_i = 0 | z)`.
 
-    Args:
-        parameters: of the stack.
-        z: [S, B, N, K], one-hot or relaxed.
-
-    Returns:
-        [S, B, P].
+    From z [S, B, N, K], one-hot or relaxed, to [S, B, P].
     """
     hidden = _layer(parameters, "decoder_hidden", z.flatten(-2)).relu()
     return _layer(parameters, "decoder_out", hidden)
@@ -113,15 +91,7 @@ _QUANTILE: Mapping[NoiseName, Callable[[Tensor], Tensor]] = {
 
 
 def perturbations(uniforms: Tensor, members: Sequence[Member]) -> Tensor:
-    """Each member's scale times the quantile of its noise: members of equal uniforms have comonotone noises.
-
-    Args:
-        uniforms: inside (0, 1), [S, ...].
-        members: the models [S].
-
-    Returns:
-        [S, ...].
-    """
+    """The scale of each member times the quantile of its noise [S, ...]; equal uniforms give comonotone noises."""
     return torch.cat(
         [
             _QUANTILE[case.noise](part) if case.scale == 1 else case.scale * _QUANTILE[case.noise](part)
@@ -137,12 +107,9 @@ def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], tempera
 
     Args:
         logits: [S, B, N, K].
-        uniforms: what the noise :math:`\gamma` is made of, inside (0, 1), [S, B, N, K].
+        uniforms: inside (0, 1), [S, B, N, K]; the noise :math:`\gamma` is their quantile.
         members: the models [S].
         temperatures: :math:`\tau` of each [S].
-
-    Returns:
-        z, [S, B, N, K].
     """
     noisy = logits + perturbations(uniforms, members)
     scores = noisy / temperatures.view(-1, 1, 1, 1)
@@ -163,19 +130,13 @@ def one_hot(scores: Tensor) -> Tensor:
 
 
 def one_hot_of(which: Tensor, classes: Tensor) -> Tensor:
-    """The one-hot vectors of chosen classes [..., 1], with as many as another tensor [..., K] has, and of its type."""
+    """The one-hot vectors of chosen classes [..., 1], in shape and type of another tensor [..., K]."""
     return torch.zeros_like(classes).scatter_(-1, which, 1.0)
 
 
 def alike(
     tensor: Tensor, members: Sequence[Member], key: Callable[[Member], Hashable]
 ) -> Iterator[tuple[Member, Tensor]]:
-    """The slices of the first dimension that belong to neighbours with the same key, each with its first member.
-
-    Args:
-        tensor: [S, ...].
-        members: the models [S].
-        key: what neighbours must share.
-    """
+    """The slices of a tensor [S, ...] that belong to neighbouring members of equal key, each with its first member."""
     runs = [list(run) for _, run in groupby(members, key)]
     return zip((run[0] for run in runs), torch.split(tensor, [len(run) for run in runs]), strict=True)

@@ -1,16 +1,15 @@
-r"""Training a stack of categorical VAEs: all members at once, each as if it were alone.
+r"""Train a stack of categorical VAEs: all members at once, each as if it were alone.
 
 The loss of a member at a step is, over the B images of its batch,
 
 .. math:: \frac1B\sum_{b=1}^B\big(-\log p(x_b\mid z_b) + \mathrm{KL}_b\big),
           \qquad z_b = \mathrm{softmax}\big((\ell(x_b) + \gamma_b)/\tau\big),
 
-with one draw of the noise an image, and the KL term of the member's ``divergence``. The stack descends the sum over its
-members; Adam works by element, so that each member has its own.
+with one draw of the noise per image, and the KL term of the member's ``divergence``. The stack descends the sum over
+its members; Adam works elementwise, so members do not interact.
 
-Whatever is random comes from generators of (seed, purpose, epoch) alone: members of equal seed and K share initial
-weights, order of the images and uniform numbers, whatever else is in the stack, and a run that goes on after an epoch
-goes on as if it had not been interrupted.
+All random numbers come from generators of (seed, purpose, epoch). So members of equal seed share initial weights, order
+of the images and uniform numbers, and a resumed run equals an uninterrupted one.
 
 Source: Cohen Indelman and Hazan, section 6.2 and appendix 9.2; the public code of Direct-VAE for what they leave open.
 """
@@ -122,15 +121,7 @@ def fit(
 
 @torch.no_grad()
 def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, validation: Tensor, test: Tensor) -> Arrays:
-    """The arrays of :func:`train`.
-
-    Args:
-        config: the stack.
-        parameters: its trained parameters.
-        last_step: the last step, whose temperatures are those of the relaxed loss.
-        validation: images of 0 and 1, [n, P].
-        test: the same.
-    """
+    """The arrays of :func:`train`, of binary images [n, P]; the last step has the temperatures of the relaxed loss."""
     members, device = config.members, str(test.device)
     drawn = generator(0, "evaluation", config.epochs, device)
     temperatures = torch.tensor([case.temperature.at(last_step) for case in members], dtype=test.dtype, device=device)
@@ -189,18 +180,7 @@ def objective(
     members: Sequence[Member],
     temperatures: Tensor,
 ) -> Tensor:
-    """The loss of each member on its batch.
-
-    Args:
-        parameters: of the stack.
-        x: images of 0 and 1, [S, B, P].
-        uniforms: what the noise is made of, [S, B, N, K].
-        members: the models [S].
-        temperatures: of each [S].
-
-    Returns:
-        [S].
-    """
+    """The loss of each member [S] on its batch of images ``x`` [S, B, P]; ``uniforms`` as in :func:`stack.relaxed`."""
     logits = stack.encode(parameters, x, members[0].categories)
     pixels = stack.decode(parameters, stack.relaxed(logits, uniforms, members, temperatures))
     missed = F.binary_cross_entropy_with_logits(pixels, x, reduction="none").sum((1, 2))
@@ -209,20 +189,10 @@ def objective(
 
 
 class Learner(descent.Learner):
-    """The state of a stack that is trained.
-
-    Attributes:
-        step: how many steps are done.
-    """
+    """A stack in training."""
 
     def __init__(self, config: Stack, images: Tensor, device: str = "cpu") -> None:
-        """Start anew.
-
-        Args:
-            config: the stack.
-            images: of 0 and 1, [n, P].
-            device: where to train.
-        """
+        """Start on images of 0 and 1, [n, P]."""
         super().__init__(device)
         self.config, self.images = config, images
         self.names = [f"member {s} ({member})" for s, member in enumerate(config.members)]
@@ -237,7 +207,7 @@ class Learner(descent.Learner):
 
     @property
     def step(self) -> int:
-        """How many steps are done."""
+        """The number of finished steps."""
         return self.epoch * self.steps
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:

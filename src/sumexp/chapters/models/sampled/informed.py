@@ -21,13 +21,13 @@ from sumexp.negatives import consistency
 
 
 def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
-    """What the method adds to the score of a class over the others', where the evidence for it is ``ratio``.
+    """:math:`a_t(r)`: the amount that a method adds to the logit of class t, if the evidence for t is ``ratio``.
 
     Args:
         method: of the softmax loss.
         prior: frequencies of the classes [C], all positive.
-        label: the class t.
-        ratio: r, by how much its share of the posterior grows against the others'.
+        label: t.
+        ratio: r, the factor of the odds of t.
 
     Raises:
         ValueError: if the method is of the contrastive loss, the label is no class, or the ratio not positive.

@@ -102,14 +102,7 @@ def uniform_sizes(methods: Sequence[Method]) -> list[int]:
 
 
 def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, uniform: Sequence[Tensor]) -> Draws:
-    """The negatives of each law and m that a method has, hits marked.
-
-    Args:
-        methods: [S].
-        labels: of the batch [B].
-        log_prior: of the classes [C].
-        uniform: see :func:`uniform_draws`.
-    """
+    """The negatives of each law and m of the methods, with hits; ``uniform`` as :func:`uniform_draws` gives it."""
     own, law = labels.unsqueeze(1), Uniform(len(log_prior))
     drawn: dict[tuple[Law, int], Negatives] = {
         ("uniform", m): Negatives(ids, log_q_of(law, ids), ids == own)
@@ -124,22 +117,14 @@ def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, uniform:
 
 
 def following(size: int, m: int, device: torch.device) -> Tensor:
-    """In a matrix [B, B-1] of each row's others, which columns are the m that follow it in the batch, in a circle."""
+    """In a matrix [B, B-1] of the other labels of each row, the columns of the next m of the batch, cyclically."""
     row = torch.arange(size, device=device).unsqueeze(1)
     other = (row + torch.arange(1, m + 1, device=device)) % size
     return other - (other > row).long()
 
 
 def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log_prior: Tensor, drawn: Draws) -> Tensor:
-    """The mean loss of each method on a batch, [S].
-
-    Args:
-        scores: scores of all classes [S, B, C].
-        labels: [B].
-        methods: [S].
-        log_prior: of the classes [C], float64.
-        drawn: the negatives of each law and m.
-    """
+    """The mean loss of each method on a batch, [S], from logits [S, B, C], labels [B] and a float64 log prior [C]."""
     result: list[Tensor] = []
     places: list[int] = []
     for part, members in alike(methods):

@@ -86,12 +86,8 @@ def seconds(classes: int, methods: int) -> dict[str, float]:
 def prediction(method: Method, prior: Tensor) -> tuple[Tensor, Tensor]:
     """Offset and push of one method, [C] each, float64.
 
-    Args:
-        method: the method.
-        prior: frequencies of the classes [C], all positive.
-
     Raises:
-        ValueError: if they are no law with full support.
+        ValueError: if the prior [C] is no distribution with full support.
     """
     prior = checks.law("prior", prior)
     offset = minimiser(method, prior) - prior.log()

@@ -16,11 +16,7 @@ def newton(joint: Joint, negatives: int, log_q: Tensor | None = None, steps: int
     true pairs among all pairs (x, y), and its step is :math:`(\pi - \sigma(s)) / (\sigma(s)\,\sigma(-s))`. It converges
     from 0 without a step too far, and takes a step of about -1 forever where a pair is never seen.
 
-    Args:
-        joint: the law of pairs.
-        negatives: m.
-        log_q: [Y] of the noise, the law of y if None.
-        steps: how many.
+    Negatives are m; ``log_q`` [Y] is the log probability of the noise, the law of y by default.
     """
     share = local_nce.posterior(joint, negatives + 1, log_q)
     scores = torch.zeros_like(share)
