@@ -8,26 +8,19 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from claimbook.authoring.interactive import Interactive, Panel, Plane, Triangle, table
-from claimbook.authoring.interactive_figures import draws, failures, longtail, nce, negatives, promises
+from claimbook.authoring import interactive
+from claimbook.authoring.interactive import Interactive, table
 from sumexp.chapters.classifiers import Example
-from sumexp.chapters.intervals import interval
-from sumexp.chapters.models.sampled.methods import Method
+from sumexp.chapters.sliders import draws, failures, nce, negatives
 from sumexp.negatives import consistency, population
 from sumexp.negatives.schemes import Weights
 
 LOGITS, FREQUENCY = torch.tensor([0.5, -1.0, 2.0, 0.0]).double(), torch.tensor([4.0, 3.0, 2.0, 1.0]).double()
-METHODS = [Method(), *(Method("softmax", law, "importance", m) for law, m in (("batch", 8), ("uniform", 32)))]  # type: ignore[arg-type]
-ERRORS = ((0.0999, 0.1001), (0.9198, 0.9202), (0.3001, 0.2999))
-FOUND: longtail.Found = {
-    one: (offset, np.array(errors)) for one, offset, errors in zip(METHODS, (2.2, 0.5, -1.5), ERRORS, strict=True)
-}
-"""The prediction has the best of three right, and changes the places of the other two."""
 
 
 @pytest.fixture(scope="module")
 def consistent() -> Interactive:
-    return negatives.consistency()
+    return negatives.consistency(interactive)
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +28,13 @@ def figures(consistent: Interactive) -> dict[str, Interactive]:
     """All of them, by the name of what makes them."""
     return {
         "consistency": consistent,
-        "promises": promises.promises(),
-        "failures": failures.failures(),
-        "bounds": nce.bounds(),
-        "draws": draws.draws([Example("one", LOGITS, 2)], FREQUENCY.log()),
-        "orders": longtail.orders({"all": {one: (x, y / 2) for one, (x, y) in FOUND.items()}, "tail": FOUND}, "tail"),
+        "failures": failures.failures(interactive),
+        "bounds": nce.bounds(interactive),
+        "draws": draws.draws(interactive, [Example("one", LOGITS, 2)], FREQUENCY.log()),
     }
 
 
-FIGURES = ("consistency", "promises", "failures", "bounds", "draws", "orders")
+FIGURES = ("consistency", "failures", "bounds", "draws")
 
 
 def number(choice: str) -> float:
@@ -53,7 +44,7 @@ def number(choice: str) -> float:
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name: str) -> None:
     for panel in figures[name].panels:
-        if isinstance(panel, Panel) and panel.mark:
+        if panel.mark:
             control, places = panel.mark
             said = [number(choice) for choice in figures[name].controls[control].choices]
             assert_allclose(said, places, atol=0.005)
@@ -63,21 +54,16 @@ def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name
 @pytest.mark.parametrize(
     ("name", "lines", "panel"),
     [
-        *(("consistency", (0, 1), 0), ("promises", (0, 1), 0), ("promises", (2, 3, 4), 1), ("failures", (0, 2), 0)),
+        *(("consistency", (0, 1), 0), ("failures", (0, 2), 0)),
         *(("bounds", (0, 2), 0), ("bounds", (0, 2), 1), ("draws", (1,), 0)),
-        *(("orders", (0, 1, 3), 1), ("orders", (0, 2, 3), 0)),
     ],
 )
 def test_curves_stay_within_their_axes(
     figures: dict[str, Interactive], name: str, lines: Sequence[int], panel: int
 ) -> None:
     axes = figures[name].panels[panel]
-    assert not isinstance(axes, Triangle)
     for line in lines:
         values = figures[name].lines[line].curves[panel]
-        if isinstance(axes, Plane):
-            assert axes.xlim[0] <= values[..., 0].min() <= values[..., 0].max() <= axes.xlim[1]
-            values = values[..., 1]
         assert axes.ylim[0] <= values.min() <= values.max() <= axes.ylim[1]
 
 
@@ -102,21 +88,6 @@ def test_relative_weights_are_right_for_any_number_if_hits_are_kept(consistent: 
     assert relative.curves[0][:, :, 0, -1].min() > 1e-3
     assert relative.reading is not None
     assert set(relative.reading[:, :, kept].ravel()) == {"0 nats, up to rounding"}
-
-
-def test_what_a_loss_allows_and_guarantees(figures: dict[str, Interactive]) -> None:
-    best, worst, mrr, ndcg, recall = figures["promises"].lines
-    c = float(promises.FINE[100])  # 2.5: e^c = 12.18
-    assert c == 2.5
-    assert worst.curves[0][0, :, 0, 100].tolist() == [1 / 10, 1 / 12, 1 / 12, 1 / 12]
-    assert best.curves[0][0, :, 0, 100].tolist() == [1 / 2, 1, 1, 1]  # e^c is above 10
-    share = (c - math.log(12)) / math.log(13 / 12)
-    assert_allclose(mrr.curves[1][0, 1, :, 100], (1 - share) / 12 + share / 13)
-    assert_allclose(ndcg.curves[1][0, 1, :, 100], (1 - share) / math.log2(13) + share / math.log2(14))
-    assert_allclose(recall.curves[1][0, 2, :, 100], [0, 0, 0, 1 - c / math.log(101)])
-    assert recall.curves[1][0, 0, 2:].min() == 1  # ten places of ten items
-    assert worst.reading is not None
-    assert worst.reading[10, :, 0].tolist() == ["10", "12", "12", "12"]
 
 
 def test_one_draw_falls_short_by_what_can_be_reckoned(figures: dict[str, Interactive]) -> None:
@@ -179,33 +150,3 @@ def test_errors_of_a_sampled_softmax_are_those_of_all_draws(figures: dict[str, I
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_table_is_small(figures: dict[str, Interactive], name: str) -> None:
     assert len(str(table(figures[name]))) < 100_000
-
-
-def test_methods_have_their_places_in_both_orders(figures: dict[str, Interactive]) -> None:
-    every, right, bars, own = figures["orders"].lines
-    middle = (0.1 + 0.92 + 0.3) / 3
-    errors = np.array([0.1, 0.92, 0.3]) - middle
-    assert sorted(METHODS) == METHODS
-    assert_allclose(every.curves[0][1, 0], np.stack([[2.2, 0.5, -1.5], errors], -1))
-    assert every.curves[1][1, 0].tolist() == [[1, 1], [2, 3], [3, 2]]
-    assert right.curves[1][0, 0].tolist() == [[1, 1], [3, 3]]
-    for panel in (0, 1):
-        assert own.curves[panel][1, :, 0].tolist() == every.curves[panel][1, 0].tolist()
-    spread = interval(np.array(ERRORS[0]))
-    assert_allclose(bars.curves[0][1, 0], [[2.2, spread.low - middle], [2.2, spread.high - middle]])
-    assert every.reading is not None
-    assert own.reading is not None
-    assert every.reading[1].tolist() == ["2 of 3 pairs in order (tau 0.33)"]
-    assert own.reading[1].tolist() == ["2 of its 2 pairs right", "1 of its 2 pairs right", "1 of its 2 pairs right"]
-    classes, method = figures["orders"].controls
-    assert (classes.choices[classes.start], method.choices[1]) == ("tail", "batch importance, m = 8")
-
-
-def test_axes_of_offsets_and_places_reach_a_little_further_than_their_points(figures: dict[str, Interactive]) -> None:
-    offsets, places = figures["orders"].panels
-    assert isinstance(offsets, Plane)
-    assert isinstance(places, Plane)
-    assert (offsets.xlim, offsets.xticks) == ((-2, 3), [-2, -1, 0, 1, 2, 3])
-    assert offsets.ylim == (-0.5, 0.5)  # the greatest is 0.48
-    assert (places.xlim, places.ylim) == ((0, 4), (0, 4))
-    assert longtail._places(29).xticks == longtail._places(29).yticks == [1, 10, 20]

@@ -10,7 +10,7 @@ import pytest
 
 from claimbook import BookError
 from claimbook.authoring import interactive
-from claimbook.authoring.interactive import CORNERS, Control, Interactive, Line, Panel
+from claimbook.authoring.interactive import Control, Interactive, Line, Panel
 
 SLIDER = Control("draws $m$", ["1", "10"], 1)
 LIST = Control("hits", ["kept", "<out>", "again"], 0, "select")
@@ -64,11 +64,6 @@ def test_numbers_at_an_axis_are_powers_of_ten_where_one_is_below_a_hundredth_or_
 ) -> None:
     (panel,) = interactive.table(replace(FIGURE, panels=[replace(PANEL, yticks=ticks)]))["panels"]
     assert panel["yticks"] == {"at": ticks, "labels": labels}
-
-
-def test_the_corners_of_a_triangle_are_equally_far_apart() -> None:
-    sides = CORNERS - np.roll(CORNERS, 1, axis=0)
-    assert np.allclose(np.linalg.norm(sides, axis=1), 1, atol=1e-15)
 
 
 def test_numbers_are_said_as_in_print() -> None:

@@ -7,11 +7,10 @@ a notebook outside the book have the static figure alone, under which this stand
 
 import html
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from IPython.display import display
@@ -25,9 +24,6 @@ DIGITS = 5
 """Of each number on the page: finer than a pixel, and half the bytes."""
 INK = "ink"
 """The colour of the text, as black is in a static figure."""
-CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, math.sqrt(3) / 2]])
-"""Of a `Triangle`; a law has the place of its mean corner."""
-
 _FORMULA = re.compile(r"\$(.+?)\$")
 _SCRIPT = re.compile(r"([_^])(?:\{([^}]*)\}|(\w))")
 
@@ -50,8 +46,7 @@ class Panel:
     """A pair of axes. Their limits stay while curves change, so that the eye can compare.
 
     The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. ``mark`` is the
-    number of a control and for each of its choices a place on x, at which a thin line stands; ``band`` the numbers of
-    two lines, of those on this panel, between which it is shaded.
+    number of a control and for each of its choices a place on x, at which a thin line stands.
     """
 
     x: Sequence[float]
@@ -62,30 +57,6 @@ class Panel:
     ylim: tuple[float, float]
     log: Literal["", "x", "y", "xy"] = ""
     mark: tuple[int, Sequence[float]] | None = None
-    band: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
-class Plane:
-    """A pair of axes on which curves have places of their own, values [..., points, 2]."""
-
-    xlabel: str
-    ylabel: str
-    xticks: Sequence[float]
-    yticks: Sequence[float]
-    xlim: tuple[float, float]
-    ylim: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Triangle:
-    """The laws of three outcomes, called by their label for who does not see it; curves have values [..., points, 3].
-
-    The corner of each outcome, here by its name, is the law that is sure of it.
-    """
-
-    label: str
-    corners: tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -93,12 +64,11 @@ class Line:
     """A curve on one panel or several, and what is said of it under the controls.
 
     Its color is a name of `figures.PALETTE`, or `INK`; its dash the lengths of strokes and gaps, in which lines differ,
-    too. On a `Plane` or a `Triangle` it is the line through its points, the area within it, or the points alone.
+    too.
 
     Attributes:
-        curves: for the number of each panel it is on, values [choices of the first control, ..., points], of a `Plane`
-            or a `Triangle` [..., points, 2 or 3]; an axis on which they do not depend has length 1; nothing is drawn
-            where they are NaN.
+        curves: by the number of each panel it is on, values [choices of the first control, ..., points]; an axis on
+            which they do not depend has length 1; nothing is drawn where they are NaN.
         reading: what is said of it, [choices of the first control, ...], likewise.
     """
 
@@ -107,10 +77,6 @@ class Line:
     dash: tuple[int, ...]
     curves: Mapping[int, NDArray[np.float64]]
     reading: NDArray[np.str_] | None = None
-    shape: Literal["line", "area", "dots"] = "line"
-
-
-AnyPanel: TypeAlias = Panel | Plane | Triangle
 
 
 @dataclass(frozen=True)
@@ -118,7 +84,7 @@ class Interactive:
     """Controls, what they change, and where it is drawn."""
 
     controls: Sequence[Control]
-    panels: Sequence[AnyPanel]
+    panels: Sequence[Panel]
     lines: Sequence[Line]
 
 
@@ -140,10 +106,9 @@ def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArr
 def table(figure: Interactive) -> dict[str, Any]:
     """What the page draws from: plain numbers and texts.
 
-    ``{"controls": [{"choices", "start"}], "panels": [{"x", "xlabel", ...}], "lines": [{"color", "dash", "shape",
+    ``{"controls": [{"choices", "start"}], "panels": [{"x", "xlabel", ...}], "lines": [{"color", "dash",
     "curves": {panel: {"by": controls, "values": curves}}, "reading": {"by", "values"}}]}``; ``values`` has an entry for
-    each choice of the controls ``by``, the last one varying fastest. A panel without ``x`` has curves x, y, x, y, ...;
-    one with ``corners`` is a triangle.
+    each choice of the controls ``by``, the last one varying fastest.
     """
     for control in figure.controls:
         if not 0 <= control.start < len(control.choices):
@@ -156,10 +121,7 @@ def table(figure: Interactive) -> dict[str, Any]:
     }
 
 
-def _panel(panel: AnyPanel) -> dict[str, Any]:
-    if isinstance(panel, Triangle):
-        corners = zip(panel.corners, CORNERS.tolist(), strict=True)
-        return {"corners": [{"name": name, "at": [_short(value) for value in at]} for name, at in corners]}
+def _panel(panel: Panel) -> dict[str, Any]:
     row: dict[str, Any] = {
         "xlabel": _plain(panel.xlabel),
         "ylabel": _plain(panel.ylabel),
@@ -167,13 +129,9 @@ def _panel(panel: AnyPanel) -> dict[str, Any]:
         "yticks": _ticks(panel.yticks),
         "ylim": list(panel.ylim),
     }
-    if isinstance(panel, Plane):
-        return row | {"xlim": list(panel.xlim), "log": ""}
     row |= {"x": [_short(value) for value in panel.x], "log": panel.log}
     if panel.mark:
         row["mark"] = {"by": panel.mark[0], "at": [_short(value) for value in panel.mark[1]]}
-    if panel.band:
-        row["band"] = list(panel.band)
     return row
 
 
@@ -192,10 +150,13 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
 def _line(line: Line, figure: Interactive) -> dict[str, Any]:
     if line.color not in {*PALETTE, INK}:
         raise BookError(f"line {line.label!r} has the colour {line.color!r}; take one of {[*PALETTE, INK]}")
-    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "shape": line.shape}
+    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash)}
     row["curves"] = {}
     for number, values in line.curves.items():
-        values = _distinct(_flat(line, values, figure.panels[number]))
+        points = len(figure.panels[number].x)
+        if values.shape[-1:] != (points,):
+            raise BookError(f"line {line.label!r} has shape {values.shape}; its panel has {points} points")
+        values = _distinct(values)
         by = _axes(line, values.shape[:-1], figure.controls)
         rows = [[_short(value) for value in curve] for curve in values.reshape(-1, values.shape[-1])]
         row["curves"][str(number)] = {"by": by, "values": rows}
@@ -203,19 +164,6 @@ def _line(line: Line, figure: Interactive) -> dict[str, Any]:
         said = _distinct(line.reading[..., None])[..., 0]
         row["reading"] = {"by": _axes(line, said.shape, figure.controls), "values": said.ravel().tolist()}
     return row
-
-
-def _flat(line: Line, values: NDArray[np.float64], panel: AnyPanel) -> NDArray[np.float64]:
-    """What the page has of a curve in its last axis: a value for each x, or x, y, x, y, ..."""
-    if isinstance(panel, Panel):
-        if values.shape[-1:] != (len(panel.x),):
-            raise BookError(f"line {line.label!r} has shape {values.shape}; its panel has {len(panel.x)} points")
-        return values
-    numbers = 3 if isinstance(panel, Triangle) else 2
-    if values.ndim < 2 or values.shape[-1] != numbers:
-        raise BookError(f"line {line.label!r} has shape {values.shape}; its panel takes {numbers} numbers a point")
-    places = values @ CORNERS if numbers == 3 else values
-    return places.reshape(*places.shape[:-2], -1)
 
 
 def _axes(line: Line, shape: tuple[int, ...], controls: Sequence[Control]) -> list[int]:
@@ -249,7 +197,8 @@ def _page(figure: Interactive, name: str, hint: str) -> str:
     data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     controls = "".join(_control(name, number, part) for number, part in enumerate(figure.controls))
     panels = "".join(
-        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(_seen(part))}"></div>' for part in figure.panels
+        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(axes)}"></div>'
+        for axes in (_plain(f"{part.ylabel} over {part.xlabel}") for part in figure.panels)
     )
     lines = "".join(
         f'<li>{_swatch(line)}<span>{_text(line.label)}</span><span class="by-hand-reading">'
@@ -290,21 +239,11 @@ def _first(line: Line, controls: Sequence[Control]) -> str:
     return str(said[tuple(control.start for control in controls)])
 
 
-def _seen(panel: AnyPanel) -> str:
-    """What a panel is called for who does not see it."""
-    return panel.label if isinstance(panel, Triangle) else _plain(f"{panel.ylabel} over {panel.xlabel}")
-
-
 def _swatch(line: Line) -> str:
     """A short piece of the line, as it is drawn."""
     color = PALETTE.get(line.color, "currentColor")
     dash = f' stroke-dasharray="{" ".join(map(str, line.dash))}"' if line.dash else ""
     stroke = f'<path d="M0 5h30" stroke="{color}" stroke-width="2.5"{dash}/>'
-    if line.shape == "area":
-        stroke = f'<path d="M1 1h28v8h-28z" stroke="{color}" stroke-width="2" fill="{color}" fill-opacity="0.25"/>'
-    elif line.shape == "dots":
-        alone = all(values.shape[-2] == 1 for values in line.curves.values())
-        stroke = f'<circle cx="15" cy="5" r="{5 if alone else 2.5}" fill="{color}"/>'
     return f'<svg width="30" height="10" aria-hidden="true">{stroke}</svg>'
 
 

@@ -4,13 +4,16 @@ Without scripts and on paper there is the static figure, alone.
 """
 
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from claimbook.authoring import interactive
+from sumexp.chapters.sliders import failures, nce, negatives
 from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE, pixels
 from tests.builds.book.conftest import CHROMIUM
 
@@ -19,11 +22,9 @@ needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: insta
 
 FIGURES = {
     "consistent-at-any-m": "negatives",
-    "what-a-loss-promises": "ranking",
     "where-sampled-losses-fail": "ranking",
     "nce-bounds": "nce",
     "sampled-softmax-by-draws": "expectations",
-    "longtail-predicted": "longtail",
 }
 LIBRARY = {
     "LICENSE": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
@@ -164,3 +165,24 @@ def test_only_pages_with_such_a_figure_load_the_library(html: Path) -> None:
     assert loading == {f"notebooks/{chapter}" for chapter in FIGURES.values()}
     for page in (html / "book").rglob("*.html"):
         assert 'src="../_static/uplot' not in page.read_text("utf-8")
+
+
+def data(html: Path, name: str) -> dict[str, Any]:
+    """The table of a figure as its page has it."""
+    page = (html / f"notebooks/{FIGURES[name]}.html").read_text("utf-8")
+    page = page[page.index(f'<div id="by-hand-{name}"') :]
+    start = page.index('<script type="application/json">') + len('<script type="application/json">')
+    table: dict[str, Any] = json.loads(page[start : page.index("</script>", start)])
+    return table
+
+
+@pytest.mark.parametrize(
+    ("name", "figure"),
+    [
+        ("consistent-at-any-m", negatives.consistency),
+        ("where-sampled-losses-fail", failures.failures),
+        ("nce-bounds", nce.bounds),
+    ],
+)
+def test_the_page_has_the_numbers_of_the_package(html: Path, name: str, figure: Callable[[Any], Any]) -> None:
+    assert data(html, name) == json.loads(json.dumps(interactive.table(figure(interactive))))

@@ -1,13 +1,13 @@
 """InfoNCE's best value between its two bounds, by the number of candidates and the mutual information."""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from claimbook.authoring.interactive import INK, Control, Interactive, Line, Panel, say
 from sumexp.nce import Joint, global_nce
 
 VALUES = 64
@@ -29,7 +29,7 @@ def law(information: float) -> Joint:
     return mixed(share)
 
 
-def bounds() -> Interactive:
+def bounds(page: Any) -> Any:
     """The figure: the best value by candidates at one information, and by information at one number of candidates.
 
     Source: `sumexp.nce.global_nce.bound` at the best scores.
@@ -40,22 +40,22 @@ def bounds() -> Interactive:
     log_n = np.broadcast_to(np.log(CANDIDATES)[:, None], value.shape)
     information = np.broadcast_to(INFORMATION, value.shape)
     controls = (
-        Control("candidates $N$", [f"{n:,}" for n in CANDIDATES], 5),
-        Control("mutual information $I$ in nats", [f"{i:.2f}" for i in INFORMATION], 11),
+        page.Control("candidates $N$", [f"{n:,}" for n in CANDIDATES], 5),
+        page.Control("mutual information $I$ in nats", [f"{i:.2f}" for i in INFORMATION], 11),
     )
     nats = (0, 1, 2, 3, 4, 5)
     panels = (
-        Panel(CANDIDATES, "candidates $N$", "nats", (4, 64, 1024, 16384), nats, (0, 5.2), "x", (0, CANDIDATES)),
-        Panel(INFORMATION, "mutual information $I$", "nats", nats[1:5], nats, (0, 5.2), "", (1, INFORMATION)),
+        page.Panel(CANDIDATES, "candidates $N$", "nats", (4, 64, 1024, 16384), nats, (0, 5.2), "x", (0, CANDIDATES)),
+        page.Panel(INFORMATION, "mutual information $I$", "nats", nats[1:5], nats, (0, 5.2), "", (1, INFORMATION)),
     )
     lines = (
-        _line("InfoNCE's best value $B$", "blue", (), value),
-        _line("log $N$", INK, (8, 4), log_n),
-        _line("$I$", "vermilion", (2, 4), information),
+        _line(page, "InfoNCE's best value $B$", "blue", (), value),
+        _line(page, "log $N$", page.INK, (8, 4), log_n),
+        _line(page, "$I$", "vermilion", (2, 4), information),
     )
-    return Interactive(controls, panels, lines)
+    return page.Interactive(controls, panels, lines)
 
 
-def _line(label: str, color: str, dash: tuple[int, ...], values: NDArray[np.float64]) -> Line:
+def _line(page: Any, label: str, color: str, dash: tuple[int, ...], values: NDArray[np.float64]) -> Any:
     """Of [candidates, informations]: by candidates for an information chosen, and the other way round."""
-    return Line(label, color, dash, {0: values.T[None], 1: values[:, None]}, say(values, ".3f", " nats"))
+    return page.Line(label, color, dash, {0: values.T[None], 1: values[:, None]}, page.say(values, ".3f", " nats"))

@@ -1,12 +1,12 @@
 """How far a sampled softmax is from the full one, by the number of draws and the power of the proposal."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from claimbook.authoring.interactive import Control, Interactive, Line, Panel, say
 from sumexp import expectations
 from sumexp.chapters.classifiers import Example
 
@@ -14,7 +14,7 @@ DRAWS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 POWERS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 
-def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
+def draws(page: Any, examples: Sequence[Example], log_frequency: Tensor) -> Any:
     """The figure: bias and standard deviation of the sampled probability and of the loss of a prediction.
 
     The proposal is a power of the frequencies, whose logs are [classes], up to a constant.
@@ -25,22 +25,22 @@ def draws(examples: Sequence[Example], log_frequency: Tensor) -> Interactive:
     )
     quantities = ("probability, relative", "loss, in nats")
     controls = (
-        Control("negatives $m$", [f"{m:,}" for m in DRAWS], 6),
-        Control("power of frequency", [f"{power:g}" for power in POWERS], 3),
-        Control("prediction", [example.title for example in examples], len(examples) - 1, "select"),
-        Control("error of", quantities, 0, "select"),
+        page.Control("negatives $m$", [f"{m:,}" for m in DRAWS], 6),
+        page.Control("power of frequency", [f"{power:g}" for power in POWERS], 3),
+        page.Control("prediction", [example.title for example in examples], len(examples) - 1, "select"),
+        page.Control("error of", quantities, 0, "select"),
     )
     error, ticks, limits = "size of the error", (1e-4, 1e-2, 1, 100), (1e-4, 300.0)
     panels = (
-        Panel(DRAWS, "negatives $m$", error, (1, 10, 100, 1000, 10_000), ticks, limits, "xy", (0, DRAWS)),
-        Panel(POWERS, "power of frequency", error, (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
+        page.Panel(DRAWS, "negatives $m$", error, (1, 10, 100, 1000, 10_000), ticks, limits, "xy", (0, DRAWS)),
+        page.Panel(POWERS, "power of frequency", error, (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
     )
     lines = []
     for part, (label, color, dash) in enumerate((("bias", "blue", ()), ("standard deviation", "vermilion", (8, 4)))):
         sizes: NDArray[np.float64] = np.abs(table[..., part])
         curves = {0: np.moveaxis(sizes, 0, -1)[None], 1: np.moveaxis(sizes, 1, -1)[:, None]}
-        lines.append(Line(label, color, dash, curves, say(table[..., part], "+.2g" if part == 0 else ".2g")))
-    return Interactive(controls, panels, lines)
+        lines.append(page.Line(label, color, dash, curves, page.say(table[..., part], "+.2g" if part == 0 else ".2g")))
+    return page.Interactive(controls, panels, lines)
 
 
 def errors(example: Example, m: int, log_q: Tensor) -> list[list[float]]:

@@ -1,11 +1,12 @@
 r"""How far the exact minimum of a sampled loss lies from the truth, by number of draws, law of the draws and hits."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from claimbook.authoring.interactive import Control, Interactive, Line, Panel, say
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers._negatives import Hits
@@ -42,27 +43,28 @@ def divergence(scores: Tensor) -> float:
     return (truth.exp() * (truth - scores.log_softmax(-1))).sum().item()
 
 
-def consistency() -> Interactive:
+def consistency(page: Any) -> Any:
     """The figure: divergence by number of draws, and the error of each score, for two ways to weigh.
 
     Source: `sumexp.negatives.consistency.minimiser`, for 50 classes.
     """
     controls = (
-        Control("negatives $m$", [str(m) for m in DRAWS], 4),
-        Control("skew $s$ of the proposal", [f"{s:g}" for s in SKEWS], 2),
-        Control("accidental hits are", list(HITS.values()), list(HITS).index("keep"), "select"),
+        page.Control("negatives $m$", [str(m) for m in DRAWS], 4),
+        page.Control("skew $s$ of the proposal", [f"{s:g}" for s in SKEWS], 2),
+        page.Control("accidental hits are", list(HITS.values()), list(HITS).index("keep"), "select"),
     )
+    halves = (-1, -0.5, 0, 0.5, 1)
     panels = (
-        Panel(
+        page.Panel(
             *(DRAWS, "negatives $m$", "nats from the truth", DRAWS[::2], (1e-8, 1e-6, 1e-4, 1e-2, 1)),
             *((LEAST, 10), "xy", (0, DRAWS)),
         ),
-        Panel(RANKS, "rank of the class", "score minus truth", (1, 3, 10, 50), (-1, -0.5, 0, 0.5, 1), (-1, 1), "x"),
+        page.Panel(RANKS, "rank of the class", "score minus truth", (1, 3, 10, 50), halves, (-1, 1), "x"),
     )
-    return Interactive(controls, panels, [_line(weights) for weights in _LOOKS])
+    return page.Interactive(controls, panels, [_line(page, weights) for weights in _LOOKS])
 
 
-def _line(weights: Weights) -> Line:
+def _line(page: Any, weights: Weights) -> Any:
     nats = np.empty((len(DRAWS), len(SKEWS), len(HITS)))
     errors = np.empty((*nats.shape, len(RANKS)))
     truth = zipf(TRUTH)
@@ -76,5 +78,5 @@ def _line(weights: Weights) -> Line:
                 errors[d, s, h] = (shift - (truth.exp() * shift).sum())[torch.tensor(RANKS) - 1].numpy()
     color, dash = _LOOKS[weights]
     by_m: NDArray[np.float64] = np.moveaxis(nats, 0, -1)[None].clip(min=LEAST)
-    reading = np.where(nats < LEAST, "0 nats, up to rounding", say(nats, ".2g", " nats"))
-    return Line(f"{weights} weights", color, dash, {0: by_m, 1: errors}, reading)
+    reading = np.where(nats < LEAST, "0 nats, up to rounding", page.say(nats, ".2g", " nats"))
+    return page.Line(f"{weights} weights", color, dash, {0: by_m, 1: errors}, reading)

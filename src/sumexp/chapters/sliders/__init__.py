@@ -1,0 +1,6 @@
+"""What the figures with sliders are drawn from: for each, exact curves over a grid of settings.
+
+Each function takes the module ``claimbook.authoring.interactive``, whose `Control`, `Panel` and `Line` it fills in. A
+module is one chapter's, so that a chapter runs again for its own figures only: `draws` is of `expectations`, `failures`
+of `ranking`.
+"""
