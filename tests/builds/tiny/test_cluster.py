@@ -22,8 +22,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project.write("src/snakemake_executor_plugin_nodes/__init__.py", Path(nodes.__file__).read_text("utf-8"))
     project.write("src/sumexp/tiny.py", TINY)
     project.leave_torch_out()
-    jobs = project.path / "src/claimbook/grids/jobs.py"
-    jobs.write_text(jobs.read_text("utf-8") + GRID.replace("range(3)", "range(1)"), "utf-8")
+    project.write("src/sumexp/chapters/tiny/__init__.py", "")
+    project.write("src/sumexp/chapters/tiny/grids.py", GRID.replace("range(3)", "range(1)"))
     environment = Project.environment(project)
     more = {"SUMEXP_STORE": "cache/sumexp/store", "NODES": str(project.path), "TINY": str(project.path)}
     monkeypatch.setattr(Project, "environment", lambda self: environment | more)

@@ -39,13 +39,11 @@ def train(config, /, *, device, progress, checkpoint):
         time.sleep(300)
     return Result({"number": np.array(config.number)}, {"number": config.number})
 '''
-GRID = """
+GRID = """from sumexp import tiny
+from sumexp.chapters.jobs import Job
 
-def grids():
-    from sumexp import tiny
-
-    jobs = tuple(Job(tiny.train, tiny.Config(number)) for number in range(3))
-    return {"tiny": lambda profile, present: jobs}
+JOBS = tuple(Job(tiny.train, tiny.Config(number)) for number in range(3))
+GRIDS = {"tiny": lambda profile, present: JOBS}
 """
 
 
@@ -55,8 +53,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     project = make_project(tmp_path / "a project")
     project.write("src/sumexp/tiny.py", TINY)
     project.leave_torch_out()
-    jobs = project.path / "src/claimbook/grids/jobs.py"
-    jobs.write_text(jobs.read_text("utf-8") + GRID, "utf-8")
+    project.write("src/sumexp/chapters/tiny/__init__.py", "")
+    project.write("src/sumexp/chapters/tiny/grids.py", GRID)
     monkeypatch.setenv("TINY", str(project.path))
     return project
 
