@@ -24,7 +24,6 @@ from sumexp import _runtime as runtime
 from sumexp import datasets
 from sumexp._runtime import Result
 from sumexp.chapters import fits
-from sumexp.chapters.models import wordmodel
 from sumexp.datasets import DataError, DataFile, Dataset
 
 
@@ -287,28 +286,8 @@ def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.Mo
         runs.cached(read, Config(), data=["brown"])
 
 
-def test_where_runs_are_kept(tmp_path: Path, root: Path) -> None:
-    runs.cached(task, Config(), store=Store(tmp_path / "argument"))
-    assert left(tmp_path / "argument")
-    assert not root.exists()
-
-
-def test_a_store_that_cannot_be_written(root: Path) -> None:
-    root.write_text("a file where the folder should be")
-    with pytest.raises(BookError, match=r"cannot keep .* name another folder by SUMEXP_STORE"):
-        runs.cached(task, Config())
-    assert CALLS == []
-
-
 # Several processes, forked from one that has imported what is slow to import and has run nothing; it is started once,
 # as one worker of the tests has all of these.
-
-
-def sleepy(config: Config, /, **_: object) -> Result:
-    with Path(config.name).open("a") as calls:
-        calls.write("called\n")
-    time.sleep(config.rate)
-    return Result({"steps": np.arange(config.steps)}, {"done": 1.0})
 
 
 def walk(
@@ -359,26 +338,6 @@ def wait_for(path: Path, process: Any) -> None:
         time.sleep(0.01)
 
 
-def test_two_that_ask_at_once_compute_once(tmp_path: Path) -> None:
-    config = Config(name=str(tmp_path / "calls"), rate=1.0)
-    processes = [start(sleepy, config, tmp_path / "runs") for _ in range(2)]
-    for process in processes:
-        process.join(60)
-        assert process.exitcode == 0
-    assert (tmp_path / "calls").read_text() == "called\n"
-
-
-def test_a_killed_run_leaves_nothing_and_the_next_one_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, root = tmp_path / "calls", tmp_path / "runs"
-    process = start(sleepy, Config(name=str(calls), rate=60.0), root)
-    wait_for(calls, process)
-    kill(process)
-    assert left(root) == []
-    monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    runs.cached(sleepy, Config(name=str(calls), rate=60.0), store=Store(root))
-    assert len(left(root)) == 1
-
-
 def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
     """A process killed between the writing of a checkpoint and its renaming leaves one."""
     store = Store(tmp_path / "runs")
@@ -417,25 +376,6 @@ def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers
         np.testing.assert_array_equal(resumed.history[name], whole.history[name])
         assert len(whole.history[name]) == 201
     assert [path.name for path in left(root)] == [resumed.key]
-
-
-def test_the_word_model_is_the_same_fresh_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    corpus = datasets.Corpus(
-        words=tuple("abcde"),
-        tokens=rng.integers(5, size=1000),
-        starts=np.arange(0, 1001, 100),
-        documents=tuple("0123456789"),
-        categories=("none",) * 10,
-    )
-    monkeypatch.setattr(datasets, "corpus", lambda source: corpus)
-    config = wordmodel.WordModelConfig(rank=2, steps=5, batch=4)
-    fresh, cached = (runs.cached(wordmodel.train, config, data=["brown"]) for _ in range(2))
-    context = torch.arange(5)
-    models = [wordmodel.WordModel.from_arrays(run.arrays, run.metrics) for run in (fresh, cached)]
-    assert torch.equal(models[0].logits(context), models[1].logits(context))
-    assert models[0].labels == tuple("abcde")
-    assert torch.equal(models[0].logits(context), wordmodel.fit(config, corpus).logits(context))
 
 
 def test_several_runs_side_by_side_are_those_of_one_by_one(

@@ -22,14 +22,6 @@ def file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(59, "59 s"), (60, "1:00 min"), (61, "1:01 min"), (3599, "59:59 min"), (3600, "1:00 h"), (9060, "2:31 h")],
-)
-def test_seconds_minutes_and_hours(seconds: float, words: str) -> None:
-    assert progress.as_time(seconds) == words
-
-
 def test_a_step_reports_its_loops_and_its_end(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times: Iterator[float] = iter(range(100, 1000, 3))
     monkeypatch.setattr(progress.time, "time", lambda: next(times))
