@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -39,11 +39,8 @@ def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "au
 
 
 @runs_app.command("show")
-def show_command(
-    key: Annotated[str, typer.Argument(help="The run's key, or the first digits of it.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the machine's form, with the whole history.")] = False,
-) -> None:
-    """Print a run: its settings, its surroundings, its numbers and the last rows of its history."""
+def show_command(key: Annotated[str, typer.Argument(help="The run's key, or the first digits of it.")]) -> None:
+    """Print a run as JSON: its settings, its surroundings, its numbers and its history."""
     import json
     from dataclasses import asdict
 
@@ -55,28 +52,20 @@ def show_command(
     store = default()
     matching = [path for path in store.paths("run") if path.name.startswith(key)]
     if len(matching) != 1:
-        some = ", ".join(path.name[: max(SHORT, len(key) + 4)] for path in matching[:5])
-        what = f"{len(matching)} runs begin with {key!r} ({some})" if matching else f"no run begins with {key!r}"
-        raise BookError(f"{what} in {store.root}; see: sumexp runs list")
+        raise BookError(f"{len(matching)} runs in {store.root} begin with {key!r}; see: claimbook runs list")
     entry = read(matching[0])
     run = runs.read(entry)
-    provenance = asdict(run.provenance)
-    if as_json:
-        history = {name: column.tolist() for name, column in run.history.items()}
-        record = {"task": entry.computation.name, "key": run.key, "config": run.config, "provenance": provenance}
-        typer.echo(json.dumps(record | {"metrics": run.metrics, "history": history}, indent=1))
-        return
-    typer.echo(f"{entry.computation.name}\n{entry.path}")
-    arrays = {name: f"{array.dtype} {list(array.shape)}" for name, array in run.arrays.items()}
-    parts = {"config": run.config, "provenance": provenance, "metrics": run.metrics, "arrays": arrays}
-    for title, values in parts.items():
-        typer.echo(f"\n{title}:")
-        for name, value in values.items():
-            typer.echo(f"  {name}: {_value(value)}")
-    if run.history:
-        rows = list(zip(*(column.tolist() for column in run.history.values()), strict=True))
-        typer.echo(f"\nhistory, the last of {len(rows)} rows:")
-        print_table(list(run.history), [[f"{value:.6g}" for value in row] for row in rows[-5:]])
+    record = {
+        "task": entry.computation.name,
+        "key": run.key,
+        "path": str(entry.path),
+        "config": run.config,
+        "provenance": asdict(run.provenance),
+        "metrics": run.metrics,
+        "arrays": {name: f"{array.dtype} {list(array.shape)}" for name, array in run.arrays.items()},
+        "history": {name: column.tolist() for name, column in run.history.items()},
+    }
+    typer.echo(json.dumps(record, indent=1))
 
 
 @runs_app.command("run")
@@ -205,9 +194,3 @@ def _cost(entry: "Entry | None") -> tuple[str, str, str, str]:
         return "", "", "", ""
     made = entry.provenance
     return made.finished[:16].replace("T", " "), as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
-
-
-def _value(value: Any) -> str:
-    """A setting on one line, cut where it is long."""
-    text = str(value)
-    return text if len(text) <= 200 else f"{text[:200]} ... ({len(text)} characters; --json has all)"
