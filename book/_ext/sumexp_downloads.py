@@ -92,7 +92,9 @@ def write(app: Sphinx, error: Exception | None) -> None:
     for file in sorted((source / CHAPTERS).glob("*.ipynb")):
         page = f"{CHAPTERS}{file.stem}"
         address = f"{root}/{page}.html" if root else f"{file.stem}.html"
-        book = notebook_export.Book(address, resolver(app, page, address), verdicts, macros, package)
+        book = notebook_export.Book(
+            address, resolver(app, page, address), verdicts, macros, app.config.html_title, package
+        )
         chapter = notebook_export.notebook(json.loads(file.read_text("utf-8")), book)
         text = json.dumps(chapter, indent=1, ensure_ascii=False)
         (out / CHAPTERS / file.name).write_text(f"{text}\n", "utf-8")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
 
+from claimbook import project
 from claimbook.pipeline.outputs import RECORD, literal, noted
 from claimbook.register.verdict import VERDICTS, Verdict
 
@@ -41,6 +42,7 @@ class Book:
     resolve: Callable[[str], str]
     verdicts: Mapping[str, Verdict]
     macros: Mapping[str, str]
+    title: str
     package: str = ""
 
 
@@ -49,7 +51,7 @@ def notebook(chapter: Mapping[str, Any], book: Book) -> dict[str, Any]:
     values = glued(chapter)
     cells = [_cell(cell, values, book) for cell in chapter["cells"]]
     first = next((i for i, cell in enumerate(cells) if cell["cell_type"] == "code"), len(cells))
-    origin = f"*From [The Sum of Exponentials]({book.address}), where this chapter has its figures with their data.*"
+    origin = f"*From [{book.title}]({book.address}), where this chapter has its figures with their data.*"
     code: dict[str, Any] = {"outputs": [], "execution_count": None, "source": install(book.package)}
     cells[first:first] = [
         {"cell_type": "markdown", "metadata": {}, "source": origin},
@@ -60,11 +62,12 @@ def notebook(chapter: Mapping[str, Any], book: Book) -> dict[str, Any]:
 
 def install(package: str) -> str:
     """The first code cell: it installs the package where it is not installed."""
+    name = project.declared("package")
     if not package:
-        return "# Needs the package: `pip install '.[chapters]'` in a copy of the book's sources.\nimport sumexp"
+        return f"# Needs the package: `pip install '.[chapters]'` in a copy of the book's sources.\nimport {name}"
     return (
         "from importlib.util import find_spec\n\n"
-        f'if find_spec("sumexp") is None:\n    %pip install -q "sumexp[chapters] @ {package}"'
+        f'if find_spec("{name}") is None:\n    %pip install -q "{name}[chapters] @ {package}"'
     )
 
 

@@ -1,4 +1,4 @@
-"""The book on paper, ``build/sumexp.pdf``: the pages in one document, printed by Chromium.
+"""The book on paper, ``build/PACKAGE.pdf``: the pages in one document, printed by Chromium.
 
 ``print.js`` joins the pages and lays them out. Chromium prints twice: once to learn on which sheet each section begins,
 and once more with these numbers in the contents.
@@ -20,8 +20,7 @@ import yaml
 from sphinx_external_toc.api import SiteMap
 from sphinx_external_toc.parsing import parse_toc_yaml
 
-import sumexp
-from claimbook import BookError
+from claimbook import BookError, project
 from claimbook.pipeline.plan import BUILD, TOC
 from claimbook.pipeline.view import HTML
 from claimbook.register import VERDICTS, page
@@ -29,7 +28,7 @@ from claimbook.register import VERDICTS, page
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Playwright
 
-PDF = BUILD / "sumexp.pdf"
+PDF = BUILD / f"{project.declared('package') or 'book'}.pdf"
 CONFIG = Path("_config.yml")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SHEET = 794
@@ -85,7 +84,7 @@ def document(listed: Mapping[str, str] | None = None) -> str:
     if absent := [name for name in listed if not (HTML / f"{name}.html").exists()]:
         raise BookError(f"{HTML} lacks {', '.join(absent)}; build the book anew: make book, or sumexp book")
     texts = {name: (HTML / f"{name}.html").read_text("utf-8") for name in listed}
-    config = yaml.safe_load(CONFIG.read_text("utf-8"))
+    config, about = yaml.safe_load(CONFIG.read_text("utf-8")), metadata(project.declared("package"))
     maths = _MATHS.search(next(iter(texts.values())))
     static = (HTML / "_static").resolve().as_uri()
     fonts = Path(matplotlib.get_data_path(), "fonts", "ttf").resolve().as_uri()
@@ -103,7 +102,7 @@ def document(listed: Mapping[str, str] | None = None) -> str:
             f'<script defer src="{static}/print.js"></script>',
             f'<script defer src="{static}/mathjax/startup.js"></script>' if maths else "",
             f"</head>\n<body>\n{page.symbols()}",
-            front(metadata("sumexp")["Summary"], config["author"], config["copyright"], sumexp.__version__),
+            front(about["Summary"], config["author"], config["copyright"], about["Version"]),
             '<nav class="contents" aria-label="Contents"><div class="contents-title">Contents</div><ol></ol></nav>',
             *(article(texts[name], name, part) for name, part in listed.items()),
             "</body></html>\n",

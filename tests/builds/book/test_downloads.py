@@ -27,6 +27,7 @@ BOOK = Book(
     resolve={"{ref}`fig-bar`": "[Figure 1](tiny.html#fig-bar)", "{eq}`tiny-eq`": "[(3.4)](x.html)"}.__getitem__,
     verdicts={"tiny-one": "holds", "tiny-two": "holds with correction"},
     macros={"E": r"\operatorname{\mathbb{E}}", "R": r"\mathbb{R}"},
+    title="The Sum of Exponentials",
 )
 VALUES = {"error": "3 × 10⁻¹³", "order": "It is $\\E x$ ({claim}`tiny-one`)."}
 
