@@ -148,7 +148,7 @@ def has_width(low: ArrayLike, high: ArrayLike) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Decision:
-    """What several differences say together.
+    """The joint verdict on several differences.
 
     Attributes:
         verdict: ``shown``, ``excluded``, ``alike`` or ``undecided``.

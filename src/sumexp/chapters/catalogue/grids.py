@@ -1,4 +1,4 @@
-r"""What each profile trains on the catalogue, and what decides.
+r"""The runs of each profile on the catalogue, and the comparison that decides each claim.
 
 **The factorial.** Each of :func:`methods` trains towers with a number per item, and those of :func:`bare` without one
 too. A run is a method, a model and a seed: it trains at the rates of `RATES`, and its own validation pairs pick rate

@@ -1,11 +1,10 @@
 r"""Perturb-Softmax fitted to discrete laws: the published way with samples, and the exact one without.
 
-- `targets`: the four laws, and what their truncation drops;
-- `objectives`: what is minimised;
+- `targets`: the four distributions, and their truncation;
+- `objectives`: the distances from the target;
 - `training`: Adam on the mean of draws or on the exact mean, many members at once;
-- `reach`: the exact solution, and how far a descent must go and goes;
-- `protocols`: the runs of the chapter; imported by name, since what only chooses runs must not be among the code that
-  their keys depend on.
+- `reach`: the exact solution, and the speed of a descent to it;
+- `protocols`: the runs of the chapter; import it by name, since it is not part of the keys of runs.
 
 Source: H. Cohen Indelman, T. Hazan, On the Statistical Representation Properties of the Perturb-Softmax and the
 Perturb-Argmax Probability Distributions, section 6.1.

@@ -1,4 +1,4 @@
-r"""What a fit minimises: a distance from the fitted law q to the target p.
+r"""Objectives of a fit: distances from the fitted distribution q to the target p.
 
 The paper's formula is lost in the text we have; the public code that it builds on minimises ``"reverse"``.
 

@@ -1,4 +1,4 @@
-"""The runs of the chapter: the published comparison, and those that say what is behind it."""
+"""The runs of the chapter: the published comparison, and those that explain it."""
 
 import math
 from itertools import product

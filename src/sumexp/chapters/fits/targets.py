@@ -1,4 +1,4 @@
-r"""The laws that are fitted, and what their truncation drops.
+r"""The fitted distributions, and the mass that their truncation drops.
 
 The paper's parameters are lost in the text we have. These are the parameters of the public code that its experiment
 builds on (Potapczynski et al.): ten weights, binomial(12, 0.3), Poisson(50), negative binomial(50, 0.6).

@@ -1,4 +1,4 @@
-r"""Which methods each profile trains on which pictures, and which comparison decides which claim.
+r"""The methods and pictures of each profile, and the comparison that decides each claim.
 
 **The factorial.** One factor at a time is varied against one base, m negatives with hits left out: the law of the
 negatives x their weighting for the softmax cross entropy and for the contrastive loss, both compared with their losses

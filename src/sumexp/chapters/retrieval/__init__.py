@@ -1,15 +1,15 @@
-"""What sampled negatives do to rare labels of retrieval: sparse examples with several labels each, and sparse steps.
+"""Sampled negatives and rare labels in retrieval: sparse multi-label data, and sparse steps.
 
 - `training`: the task that tunes and trains one method on one data set;
 - `judging`, `metrics`: recall and precision of a trained method, and the list of the most frequent labels;
 - `bags`: sparse features as embedding bags;
-- `outlook`: the task that predicts the methods' order from the frequencies of the labels;
-- `summary`: what the runs of several seeds say of a method, and which order of labels is best;
-- `informed`: the task that says what a method adds where an example says something;
-- `grids`: what each profile trains, and which comparison decides which claim;
+- `outlook`: the task that predicts the order of methods from label frequencies;
+- `summary`: summaries of runs over seeds, and the best order of labels;
+- `informed`: the task that computes the offset of a method for an informative example;
+- `grids`: the runs of each profile, and the comparison that decides each claim;
 - `own`: the same on your files.
 
-The last three are imported by name: what only chooses or reads runs is no part of their keys.
+Import the last three by name: modules that only read or choose runs are not part of the keys of runs.
 """
 
 from sumexp.chapters.retrieval.training import Config, train

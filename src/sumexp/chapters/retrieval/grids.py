@@ -1,4 +1,4 @@
-r"""Which methods each profile trains on which examples, and which comparison decides which claim.
+r"""The methods and data of each profile, and the comparison that decides each claim.
 
 **The factorial.** Cross entropy and contrastive loss x all labels, uniform and within-batch negatives x constant,
 importance and relative weights, as published, and the tail weights; m = 64 of Delicious' 983 labels and

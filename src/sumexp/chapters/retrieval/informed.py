@@ -1,9 +1,9 @@
-r"""What a method adds to the scores of an example that says something: why a prediction from frequencies can be wrong.
+r"""The offset that a method adds to the logits of an informative example, which predictions from frequencies miss.
 
-The prediction of `chapters.models.sampled.prediction` lets an example say nothing. Then the terms of importance weights
-within the batch are all alike, :math:`e^{f_y}/\pi_y`, and with them every sampled loss is exact. An example that says
-something has a posterior :math:`p\ne\pi`; a label that it makes likely is drawn as rarely as ever, and the concave
-logarithm takes the rare large term for less than it is on average: that label is pushed down less.
+The prediction of `chapters.models.sampled.prediction` takes examples as uninformative. Then all terms of importance
+weights within the batch are equal, :math:`e^{f_y}/\pi_y`, and every sampled loss is exact. An informative example has a
+posterior :math:`p\ne\pi`. A label that it makes likely is still drawn rarely, and the logarithm is concave: the rare
+large term counts for less than its mean, so this label is pushed down less.
 
 Here an example is one feature of the data set, and p are the shares of the labels among the training examples that have
 it, drawn towards :math:`\pi` by some pairs of that law. The minimiser f of the exact implicit loss gives

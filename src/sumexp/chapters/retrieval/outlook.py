@@ -1,4 +1,4 @@
-"""The task that predicts the order of the methods from a data set's label frequencies, before anything is trained."""
+"""The task that predicts the order of methods from label frequencies, before training."""
 
 from dataclasses import dataclass, replace
 
@@ -10,12 +10,7 @@ from sumexp.chapters.retrieval.training import Source, load
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is predicted.
-
-    Attributes:
-        source: the data set, of which the labels that occur in training count.
-        methods: the methods.
-    """
+    """The methods of a prediction, and the data set; labels that do not occur in training do not count."""
 
     source: Source
     methods: tuple[Method, ...]

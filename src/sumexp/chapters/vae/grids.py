@@ -1,4 +1,4 @@
-r"""Which stacks each profile trains, what data they read, how much work they are, and what their comparisons decide.
+r"""The stacks of each profile, their data and cost, and the comparison that decides each question.
 
 **The factorial.** Divergence trained on (``softmax``, as published; ``exact``, of the law that the noise induces) x
 temperature x noise, all with the same epochs and paired seeds. For Gumbel noise of unit scale the two divergences are

@@ -1,4 +1,4 @@
-"""Which classes are head, torso and tail, by how often they occur in the training set."""
+"""Head, torso and tail: groups of classes by their frequency in the training set."""
 
 from typing import Literal, TypeAlias
 
