@@ -4,14 +4,14 @@ Which comparison decides which finding stands in `sumexp.chapters.longtail.grids
 """
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
 
-from claimbook.register.model import Finding, State
+from claimbook.register.model import State
 from sumexp import samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Decision, Interval, Published, interval
@@ -112,28 +112,6 @@ def apart(runs: Found, first: Method, second: Method, group: Group | None = "tai
     """By how much the first errs more than the second, on a group or on all classes alike."""
     members = None if group is None else runs.members[group]
     return difference(runs.errors[first], runs.errors[second], members, CONFIDENCE)
-
-
-def stated(errors: Sequence[float]) -> tuple[Finding, intervals.Verdict]:
-    """What is stated of one difference of these seeds, and its verdict."""
-    runs = Found("cifar-100", "cpu", ("key",), {Method(): np.zeros((5, 2))}, {}, (32, 8, 96))
-    kept: list[Finding] = []
-
-    def finding(one: Interval, published: Published, margin: float, **rests_on: Any) -> None:
-        kept.append(Finding(estimate=one.mean, low=one.low, high=one.high, published=published, margin=margin))
-
-    all_below(finding, runs, [interval(np.array(errors), CONFIDENCE)])
-    (one,) = kept
-    return one, one.verdict
-
-
-def test_what_is_stated_says_by_itself_what_it_decides() -> None:
-    # The register takes each finding by itself: across zero it decides nothing, within a point it is no difference.
-    assert stated([-0.02, 0.01, 0.02, -0.01, 0.005])[1] == "undecided"
-    assert stated([0.102, 0.101, 0.1, 0.099, 0.1])[1] == "excluded"
-    assert stated([-0.102, -0.101, -0.1, -0.099, -0.1])[1] == "shown"
-    one, verdict = stated([-0.0028, -0.0029, -0.0027, -0.0028, -0.0028])
-    assert (verdict, one.margin) == ("alike", 0.01)
 
 
 def test_what_lies_near_one_leaves_no_room() -> None:

@@ -8,23 +8,9 @@ from scipy import stats
 
 from sumexp import datasets
 from sumexp.chapters.vae import Member, Stack, Temperature, fixed, grids, public
-from sumexp.chapters.vae.grids import CORE, MATCHED, PUBLISHED, SIDE, Plan
+from sumexp.chapters.vae.grids import CORE, MATCHED, SIDE, Plan
 
 ALL = ("digits", "mnist", "fashion-mnist", "omniglot")
-
-
-def test_published_is_the_public_codes_run() -> None:
-    expected = Stack(
-        source="mnist",
-        members=(Member("gumbel", 1.0, "softmax", 10, Temperature(1.0, 1e-5, 0.1, 1000), False, 775),),
-        variables=10,
-        hidden=300,
-        epochs=300,
-        batch=100,
-        learning_rate=1e-3,
-        samples=100,
-    )
-    assert expected == PUBLISHED
 
 
 @pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])

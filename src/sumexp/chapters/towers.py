@@ -256,8 +256,3 @@ def predicted_kls(setting: Setting, scheme: str, seed: int = 0, contexts: int = 
     rows = truth.log_p[:contexts]
     scores = [minimiser(loss, row.exp(), tol=1e-6) for row in rows]
     return [of_scores(one[None], replace(truth, log_p=row[None]))["kl"] for one, row in zip(scores, rows, strict=True)]
-
-
-def predicted_kl(setting: Setting, scheme: str, seed: int = 0, contexts: int = 8) -> float:
-    """The mean of :func:`predicted_kls`."""
-    return math.fsum(predicted_kls(setting, scheme, seed, contexts)) / contexts

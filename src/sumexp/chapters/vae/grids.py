@@ -51,9 +51,6 @@ from sumexp.chapters.vae.comparison import condensed
 from sumexp.chapters.vae.config import Divergence, Member, NoiseName, Source, Stack, Temperature, fixed, public
 from sumexp.chapters.vae.training import VALIDATED, train
 
-PUBLISHED = Stack(source="mnist", members=(Member(seed=775),), epochs=300, samples=100)
-"""The Gumbel-Softmax run of the public code as it is; its K and data set are changed by the command line."""
-
 MATCHED = math.sqrt(math.pi**2 / 6)
 """The scale at which a Gaussian has the variance of the standard Gumbel."""
 
