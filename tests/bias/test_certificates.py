@@ -1,4 +1,4 @@
-"""The short proof by the mixed difference, and its certificates for whatever reads fewer than all negatives."""
+"""The short proof by the mixed difference, and its certificates for schemes that read fewer than all negatives."""
 
 import math
 from collections.abc import Mapping
@@ -203,7 +203,7 @@ def test_every_estimator_of_an_adaptive_scheme_has_that_bias(box: list[tuple[Q, 
     assert worst >= abs(certificate.value) / 2**n
 
 
-def test_a_negatives_own_softmax_is_impossible_on_some_boxes_but_its_difference_vanishes_on_others() -> None:
+def test_the_softmax_of_a_negative_is_impossible_on_some_boxes_but_its_difference_vanishes_on_others() -> None:
     # On [1,2]^2: -1/60. Its mixed derivative has the sign of 1 + S - n a_1, which can change: on [1,6] x [1,2]
     # 6/9 - 6/8 - 1/4 + 1/3 = 0, and no certificate exists there. (A choice of box is needed.)
     scheme = reading.without_replacement(2, 1)
@@ -257,7 +257,7 @@ def test_two_draws_with_replacement_from_three_have_no_unbiased_estimator() -> N
     assert not consistent(matrix, right)
 
 
-def test_a_scheme_reads_what_it_says() -> None:
+def test_a_scheme_reads_the_indices_that_it_names() -> None:
     law = reading.outcomes(adaptive, (1, 5, 2, 3))
     # From 0 (value 1, small): stop 1/4, or on to 3, then back to 1 or stop. From 1 (value 5, large): 2 and stop.
     small, large = Q(1, 3), Q(2, 3)

@@ -253,7 +253,7 @@ def test_n_draws_with_replacement_are_unbiased(a: tuple[Fraction, ...]) -> None:
 
 
 @pytest.mark.parametrize("n,draws", [(1, 1), (2, 2), (2, 4), (3, 3), (3, 5)])
-def test_seen_all_or_nothing_is_unbiased(n: int, draws: int) -> None:
+def test_the_estimate_that_must_see_all_is_unbiased(n: int, draws: int) -> None:
     a = (Q(1), Q(4), Q(1, 3))[:n]
     outcomes = list(product(range(n), repeat=draws))
     assert sum((replacement.all_seen_estimate(drawn, a) for drawn in outcomes), Q(0)) / len(outcomes) == softmax(a)

@@ -1,4 +1,4 @@
-"""The least worst bias: the exchange against a linear program, an enumeration and its own certificate."""
+"""The minimax bias: the exchange against a linear program, an enumeration and its certificate."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -122,14 +122,14 @@ def test_seven_levels_are_no_harder_than_the_corners(n: int, k: int, low: Fracti
 
 @pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n", range(1, 8))
-def test_the_whole_box_for_one_read_less_than_all(n: int) -> None:
+def test_the_minimax_bias_of_the_whole_box_with_n_minus_1_reads(n: int) -> None:
     assert minimax.whole_box((LOW,) * n, (HIGH,) * n) == minimax.cube(n, n - 1, LOW, HIGH).error
 
 
 @pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")
 @given(st.data())
 @settings(max_examples=30, deadline=None)
-def test_the_best_estimate_attains_it_everywhere_in_the_box(data: st.DataObject) -> None:
+def test_the_best_estimate_attains_the_minimax_bias_everywhere_in_the_box(data: st.DataObject) -> None:
     lower, upper = (Q(1, 10), Q(1, 2), Q(1)), (Q(5), Q(3), Q(4))
     share = st.fractions(0, 1, max_denominator=12)
     a = [u + data.draw(share) * (v - u) for u, v in zip(lower, upper, strict=True)]

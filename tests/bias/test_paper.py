@@ -1,4 +1,4 @@
-"""Sections 1 to 3 of the paper and its appendices A, B, D, E, F, and what is wrong in them, exactly."""
+"""Sections 1 to 3 of the paper, its appendices A, B, D, E, F, and their errors, exactly."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -122,7 +122,7 @@ def test_an_unbiased_value_with_a_biased_gradient() -> None:
 
 
 @pytest.mark.claim("bias-eq5-eq6", shows="correction", evidence="proof")
-def test_an_unbiased_gradient_has_an_unbiased_value_and_neither_is_had_everywhere() -> None:
+def test_an_unbiased_gradient_has_an_unbiased_value_and_neither_exists_everywhere() -> None:
     # The target's coordinate of every sampled gradient is 1 - value, so its mean is 1 - E value.
     sampled_value = sp.exp(y) / (sp.exp(y) + S)
     assert sp.simplify(sp.diff(sp.log(sampled_value), y) - (1 - sampled_value)) == 0
@@ -206,7 +206,7 @@ def test_for_two_negatives_total_variation_misleads_too() -> None:
 
 
 @pytest.mark.claim("bias-closer-q", shows="correction", evidence="proof")
-def test_bias_vanishes_at_the_softmax_and_falls_on_the_straight_way_there() -> None:
+def test_bias_vanishes_at_the_softmax_and_falls_on_the_line_to_it() -> None:
     # One draw: E value = sum_i q_i^2 / (q_i + a_i), each term convex in q_i: second derivative 2 a^2 / (q + a)^3 > 0.
     # A convex function that is 0 at q* and >= 0 falls along the segment from any q to q*.
     q, a = sp.symbols("q a", positive=True)
@@ -279,7 +279,7 @@ def test_drawn_among_the_negatives_with_importance_weights_every_sample_is_exact
 
 
 @pytest.mark.claim("bias-assumption-3-2", shows="statement", evidence="exact")
-def test_a_law_fixed_before_the_logits_is_the_same_at_all_points_and_one_made_of_them_is_not() -> None:
+def test_only_a_law_fixed_before_the_logits_is_the_same_at_all_points() -> None:
     scheme = reading.with_replacement((Q(1, 4), Q(1, 4), Q(1, 2)), 2)
 
     def indices(a: tuple[Rational, ...]) -> dict[tuple[int, ...], Fraction]:

@@ -1,4 +1,4 @@
-"""Section 4 of the paper, its own proof of Theorem 3.1, step by step and for all 1 <= k < n <= 8."""
+"""Section 4 of the paper, its proof of Theorem 3.1, step by step and for all 1 <= k < n <= 8."""
 
 from fractions import Fraction
 from itertools import combinations, permutations
@@ -118,7 +118,7 @@ def test_an_unbiased_h_makes_F_the_mean_over_subsets(n: int, k: int) -> None:
 
 @pytest.mark.claim("bias-eq-15-18", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(n, k) for n, k in WITH_EQUAL if n <= 6])
-def test_equal_entries_fix_f_there(n: int, k: int) -> None:
+def test_f_is_fixed_at_equal_entries(n: int, k: int) -> None:
     # The mean over subsets of any symmetric f is f(b, .., b) itself, so an unbiased one equals F = 1/(1 + nb) there.
     f = proof.symmetrise(arbitrary, k)
     assert proof.mean_over_subsets(f, (LOW,) * n, k) == f(*(LOW,) * k)

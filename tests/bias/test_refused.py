@@ -1,4 +1,4 @@
-"""What the functions of the package refuse, with the number at fault."""
+"""Inputs that the functions of the package refuse, with the number at fault."""
 
 import math
 from collections.abc import Callable
@@ -71,6 +71,6 @@ ZEROS, COIN = torch.zeros(4), torch.Generator()
     (lambda: sampled_bias(ZEROS.to(torch.complex128), 0, 1), r"logits is torch.complex128 .*; it must"),
     (lambda: sampled_bias(ZEROS, 4, 1), "label is 4"),
 ])  # fmt: skip
-def test_the_message_names_what_is_wrong(call: Callable[[], object], message: str) -> None:
+def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -63,7 +63,7 @@ def test_with_the_first_expectation_over_the_data_the_value_is_a_divergence(q: T
 
 
 @pytest.mark.claim("nce-gan-optimal-D", shows="statement", evidence="proof")
-def test_the_best_discriminator_at_one_y() -> None:
+def test_the_best_discriminator_at_a_single_y() -> None:
     gain = p * sp.log(d) + q * sp.log(1 - d)
     assert sp.solve(sp.diff(gain, d), d) == [p / (p + q)]
     assert sp.simplify(sp.diff(gain, d, 2) + p / d**2 + q / (1 - d) ** 2) == 0  # concave

@@ -173,7 +173,7 @@ def test_a_small_case_is_learned() -> None:
     assert abs(estimate - gaussians.mutual_information(4, 0.8)) < 0.1 + 5 * error
 
 
-def test_one_seed_one_result_and_no_global_randomness() -> None:
+def test_a_seed_fixes_the_result_without_global_randomness() -> None:
     config = replace(TINY, steps=3, evaluations=2, hidden=5)
     before = torch.get_rng_state()
     first, again = gaussians.train(config).arrays, gaussians.train(config).arrays

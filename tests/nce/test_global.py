@@ -410,7 +410,7 @@ def test_without_a_second_candidate_or_common_support_no_score_is_optimal() -> N
         ([Q(5, 10), Q(3, 10), Q(2, 10)], [Q(1, 2), Q(1, 2), Q(0)], [Q(5, 8), Q(3, 8), 0]),
     ],
 )
-def test_what_the_noise_cannot_produce_is_not_recovered(
+def test_classes_that_the_noise_cannot_produce_are_not_recovered(
     pop: list[Fraction], q: list[Fraction], recovered: list[Fraction]
 ) -> None:
     # C4. Any score s(y) of a y with q(y) = 0 gives e^s q(y) = 0; on the others e^s q = pop at the optimum.

@@ -1,4 +1,4 @@
-"""Appendix C of the paper: the sampled loss, its expected gradient, Lemma C.2 with a right proof, and what is wrong."""
+"""Appendix C of the paper: the sampled loss, its expected gradient, a right proof of Lemma C.2, and the errors."""
 
 import math
 from fractions import Fraction
@@ -256,7 +256,7 @@ def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None
 @pytest.mark.claim("nce-qstar-exact", shows="statement", evidence="exact")
 @given(w=st.lists(weights, min_size=3, max_size=4), m=st.integers(1, 3))
 @few
-def test_with_the_models_own_law_every_sample_has_the_full_loss(w: list[Fraction], m: int) -> None:
+def test_with_negatives_from_the_model_every_sample_has_the_full_loss(w: list[Fraction], m: int) -> None:
     best = gradient.rational_best_noise(w, T)
     assert sum(best) == 1
     for drawn in product(range(1, len(w)), repeat=m):
@@ -280,7 +280,7 @@ def test_rejecting_the_target_is_no_approximation() -> None:
 
 @given(w=st.lists(weights, min_size=3, max_size=4), m=st.integers(1, 3))
 @few
-def test_what_is_biased_is_the_models_own_probability_as_a_weight(w: list[Fraction], m: int) -> None:
+def test_the_probability_of_the_model_as_a_weight_is_biased(w: list[Fraction], m: int) -> None:
     z = sum(w)
     model = [value / z for value in w]
     best = gradient.rational_best_noise(w, T)

@@ -1,4 +1,4 @@
-"""Finite joint laws, and what every function on them refuses."""
+"""Finite joint laws and the extreme inputs of the functions on them."""
 
 import math
 from collections.abc import Callable
@@ -80,7 +80,7 @@ def test_minus_infinity_costs_nothing_on_pairs_never_seen_and_everything_on_othe
 
 
 @pytest.mark.parametrize("use", [GLOBAL, LOCAL])
-def test_gradients_beside_minus_infinity_are_numbers(use: Callable[..., Tensor]) -> None:
+def test_gradients_next_to_minus_infinity_are_finite(use: Callable[..., Tensor]) -> None:
     scores = JOINT.pmi.clone().requires_grad_()
     (slope,) = torch.autograd.grad(use(JOINT, scores, 3), scores)
     assert bool(torch.isfinite(slope).all())
@@ -95,7 +95,7 @@ def test_a_pair_that_no_noise_imitates_may_score_infinity(use: Callable[..., Ten
     assert use(JOINT, sure, 3, log_q).item() == pytest.approx(use(JOINT, high, 3, log_q).item(), rel=1e-13)
 
 
-def test_if_noise_never_imitates_a_pair_nothing_is_left_to_learn() -> None:
+def test_the_entropy_is_zero_if_noise_never_imitates_a_pair() -> None:
     joint = Joint(tensor([0.0, 1.0]))
     log_q = tensor(0.0, -INF)
     assert global_nce.entropy(joint, [2, 5], log_q).tolist() == [0.0, 0.0]

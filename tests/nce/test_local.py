@@ -70,7 +70,7 @@ few = settings(deadline=None, max_examples=20)
 @pytest.mark.claim("nce-local-joint", shows="statement", evidence="exact")
 @pytest.mark.parametrize("law", [NOISE, NARROW])
 @pytest.mark.parametrize("count", [2, 3])
-def test_the_coins_are_independent_given_what_is_seen(count: int, law: list[Fraction]) -> None:
+def test_the_coins_are_independent_given_x_and_the_candidates(count: int, law: list[Fraction]) -> None:
     outcomes = rational.local_law(P, law, count)
     assert sum(outcomes.values()) == 1
     heads = chance(P, law, count)
@@ -157,7 +157,7 @@ def test_two_candidates_give_the_jensen_shannon_divergence(table: Table, law: li
 
 @pytest.mark.parametrize("count", [2, 7, 1000])
 @pytest.mark.parametrize("law", [NOISE, NARROW])
-def test_entropy_and_divergences_agree_where_enumeration_cannot_go(count: int, law: list[Fraction]) -> None:
+def test_entropy_and_divergences_agree_beyond_enumeration(count: int, law: list[Fraction]) -> None:
     true, false = local_nce.divergences(joint_of(P), count, log_of(law))
     constant = math.log(count) + (count - 1) * math.log(count / (count - 1))
     expected = constant - true.item() - (count - 1) * false.item()
@@ -235,7 +235,7 @@ def test_the_optimum_recovers_the_conditional_without_normalising() -> None:
     assert local_nce.self_normalisation_defect(scores, 9, log_q).abs().max() < 1e-15
 
 
-def test_what_the_noise_cannot_produce_is_not_recovered() -> None:
+def test_classes_that_the_noise_cannot_produce_are_not_recovered() -> None:
     log_q = log_of(NARROW)
     scores = local_nce.optimal_scores(joint_of(P), 2, log_q)
     assert scores[1, 2] == math.inf

@@ -34,7 +34,7 @@ def gbce_loss(scores: Tensor, k: int, t: float, drawn: Drawn) -> Tensor:
 @pytest.mark.parametrize("drawn", ["others", "all"])
 @pytest.mark.parametrize("t", [0.0, 0.75, 1.0])
 @pytest.mark.parametrize("k", [1, 3])
-def test_the_gradient_of_gbce_over_all_draws_is_zero_there(drawn: Drawn, t: float, k: int) -> None:
+def test_the_gradient_of_gbce_over_all_draws_is_zero_at_the_minimum(drawn: Drawn, t: float, k: int) -> None:
     got = gbce(P.log(), k, t, drawn)
     assert jacobian(lambda f: gbce_loss(f, k, t, drawn), got).abs().max() < 1e-12
     assert torch.linalg.eigvalsh(hessian(lambda f: gbce_loss(f, k, t, drawn), got)).min() > 1e-3
@@ -100,7 +100,7 @@ def softmax_loss(scores: Tensor, size: int, sides: tuple[int, ...] = (0, 1)) -> 
 @pytest.mark.claim("sumexp-sigmoid-pairs", shows="statement", evidence="exact")
 @pytest.mark.parametrize("hits", ["keep", "mask"])
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_sigmoid_over_all_batches_is_least_there(size: int, hits: PairHits) -> None:
+def test_the_sigmoid_loss_over_all_batches_is_least_at_its_minimum(size: int, hits: PairHits) -> None:
     got = sigmoid_pairs(JOINT, size, hits)
     assert jacobian(lambda f: sigmoid_loss(f, size, hits), got).abs().max() < 1e-12
     ratio = JOINT.p / torch.outer(JOINT.p.sum(1), JOINT.p.sum(0))

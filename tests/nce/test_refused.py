@@ -1,4 +1,4 @@
-"""What the functions of the package refuse, with the number at fault."""
+"""Inputs that the functions of the package refuse, with the number at fault."""
 
 import math
 from collections.abc import Callable
@@ -150,6 +150,6 @@ def sampled(draws: list[int], log_q: Tensor, target: int = 0) -> Tensor:
     (lambda: rational.log(0), "positive rational"),
     (lambda: rational.log(Q(-1, 2)), "-1/2"),
 ])  # fmt: skip
-def test_the_message_names_what_is_wrong(call: Callable[[], object], message: str) -> None:
+def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

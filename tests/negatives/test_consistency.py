@@ -124,13 +124,13 @@ def test_dropped_hits_push_towards_the_head(p: tuple[Fraction, ...], m: int) -> 
 @pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(3, 9), st.tuples(*[st.fractions(Q(1, 20), Q(19, 20), max_denominator=20)] * 3))
 @settings(deadline=None)
-def test_classes_in_the_set_by_their_own_coins_with_hits_left_out(
+def test_classes_in_the_set_by_independent_coins_with_hits_left_out(
     p: tuple[Fraction, ...], pi: tuple[Fraction, ...]
 ) -> None:
     assert slope(p, list(coins(pi)), pi, keep=False) == [0, 0, 0]
 
 
-def test_the_rule_for_hits_depends_on_what_is_drawn() -> None:
+def test_the_rule_for_hits_depends_on_the_kind_of_set() -> None:
     assert slope(P, draws(PI, 2), PI, keep=False)[0] < 0  # a multiset, hits left out: head
     assert slope(P, list(coins(PI)), PI, keep=True)[0] > 0  # a set, hits kept: against the head
     union = [(tuple(sorted(set(drawn))), chance) for drawn, chance in draws(PI, 2)]

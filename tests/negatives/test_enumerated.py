@@ -1,4 +1,4 @@
-"""All draws of small worlds: against the integrals, against perturbed data, and what varies least."""
+"""Small laws by all their draws: against the integrals, against perturbed data, and the least variance."""
 
 import pytest
 import torch
@@ -27,7 +27,7 @@ def least(matrix: Tensor) -> float:
     return float(torch.linalg.eigvalsh(matrix).min())
 
 
-def test_all_draws_are_there() -> None:
+def test_the_probabilities_of_all_draws_are_multinomial() -> None:
     counts, chance = draws(logs(0.5, 0.25, 0.25), 2)
     assert counts.tolist() == [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 2, 0], [0, 1, 1], [0, 0, 2]]
     assert chance.mul(16).tolist() == pytest.approx([4, 4, 4, 1, 2, 1], abs=1e-12)
@@ -56,7 +56,7 @@ def test_kept_has_the_variance_of_its_information() -> None:
 
 
 @pytest.mark.parametrize("name", ["masked", "refined"])
-def test_the_covariance_is_what_one_more_example_does(name: str) -> None:
+def test_the_covariance_is_the_effect_of_another_example(name: str) -> None:
     """A share of 1e-5 goes to one label and draw; what that moves, squared and averaged over all, is the variance."""
     loss = enumerated.LOSSES[name]
     got, share, total = estimate(loss, P, Q, 1), 1e-5, torch.zeros(3, 3, dtype=torch.float64)
@@ -146,7 +146,7 @@ def test_over_many_rare_classes_refined_is_the_old_correction_to_first_order() -
 
 
 @pytest.mark.claim("sumexp-refined-rate", shows="statement", evidence="exact")
-def test_draws_from_the_labels_own_law_leave_refined_the_bias_of_examples_without_a_negative() -> None:
+def test_with_draws_from_the_law_of_labels_refined_is_biased_by_examples_without_a_negative() -> None:
     """The largest q is 0.5: four more draws divide the error by 16."""
     few, more = (estimate(enumerated.refined, P, P, m).error(P) for m in (12, 16))
     assert few / more == pytest.approx(16, rel=0.02)

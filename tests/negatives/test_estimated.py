@@ -1,4 +1,4 @@
-"""What an estimated log q costs: in closed form, by a search for the minimum, and of the streamed estimates."""
+"""The cost of an estimated log q: in closed form, by a search for the minimum, and for streamed estimates."""
 
 import math
 from math import exp, log

@@ -76,7 +76,7 @@ def test_one_draw_or_no_hardness_learns_the_ratio(m: int, beta: float) -> None:
 
 
 @pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
-def test_it_tends_to_the_limit_like_one_over_the_number_of_draws() -> None:
+def test_the_distance_to_the_limit_falls_as_one_over_the_number_of_draws() -> None:
     limit = hard_minimum(P, Q, math.inf, 1.0)
     first, second = ((hard_minimum(P, Q, m, 1.0) - limit).abs().max().item() for m in (500, 1000))
     assert first / second == pytest.approx(2, abs=0.05)

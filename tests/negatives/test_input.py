@@ -1,4 +1,4 @@
-"""Bad and extreme arguments of the package negatives: a clear error, or the documented right answer."""
+"""Extreme arguments of the package negatives have the documented right answer."""
 
 import math
 from fractions import Fraction

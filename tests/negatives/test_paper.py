@@ -1,4 +1,4 @@
-"""The losses, lemmas, propositions and remarks of the paper, and what is wrong in them, in rational arithmetic."""
+"""The losses, lemmas, propositions and remarks of the paper, and their errors, in rational arithmetic."""
 
 from fractions import Fraction
 from itertools import combinations, product

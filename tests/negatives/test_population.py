@@ -1,4 +1,4 @@
-"""Whom the losses favour: margins, head and tail, by bound and by exact implicit loss; what a training run says."""
+"""Head or tail: the classes that each loss favours, by bound and by exact implicit loss, and in a training run."""
 
 import math
 

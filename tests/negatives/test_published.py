@@ -63,7 +63,7 @@ def divergence(log_p: Tensor, log_f: Tensor) -> float:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("laws", [FAR, NEAR, FLAT], ids=["far", "near", "flat"])
 @pytest.mark.parametrize("m", [1, 2, 4])
-def test_the_mean_gradient_of_the_public_code_is_zero_there(
+def test_the_mean_gradient_of_the_public_code_is_zero_at_the_stationary_point(
     scheme: Published, laws: tuple[Tensor, Tensor], m: int
 ) -> None:
     got = stationary(scheme, *laws, m)
@@ -127,7 +127,7 @@ def test_refined_has_the_gradients_of_importance_weights_with_hits_drawn_again(s
     torch.testing.assert_close(step(refined), step(importance), rtol=0, atol=1e-14)  # of entries up to 1
 
 
-def test_one_uniform_negative_learns_what_importance_weights_with_redrawn_hits_do() -> None:
+def test_a_single_uniform_negative_learns_as_importance_weights_with_redrawn_hits() -> None:
     # A uniform q leaves every label the same chance of a negative; otherwise labels of large q count for less.
     log_p = NEAR[0]
     for log_q, equal in ((torch.full((4,), 0.25, dtype=torch.float64).log(), True), (NEAR[1], False)):
@@ -237,7 +237,7 @@ def test_the_limit_of_the_baseline_solves_its_equation(counts: list[int]) -> Non
 
 
 @pytest.mark.claim("sumexp-baseline-limit", shows="statement", evidence="exact")
-def test_above_one_half_the_baseline_runs_away_with_the_number_of_negatives() -> None:
+def test_above_one_half_the_baseline_diverges_with_the_number_of_negatives() -> None:
     """m (1 - p) tends to (1 - P) / (2 P - 1) = .4 / .2, and the others keep their odds."""
     errors = []
     for m in (1000, 2000):

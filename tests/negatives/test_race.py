@@ -1,4 +1,4 @@
-"""m distinct negatives: laws of the sets, what corrections by a table leave, and the correction that leaves nothing."""
+"""m distinct negatives: laws of the sets, the error that a table of corrections leaves, and the exact correction."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -64,7 +64,7 @@ def nats(losses: Callable[[Tensor], Tensor]) -> float:
     return (P6 * (P6.log() - consistency.minimiser(losses, P6).log_softmax(-1))).sum().item()
 
 
-def test_what_the_corrections_in_use_leave_of_four_distinct_ids() -> None:
+def test_the_error_that_common_corrections_leave_with_four_distinct_ids() -> None:
     law = race.distinct_law(SIX, 4)
     got = {
         "draws": nats(consistency.set_losses(law.members, law.probability, log_inclusion(SIX, 4))),

@@ -1,4 +1,4 @@
-"""What the functions of the package refuse, with the number at fault."""
+"""Inputs that the functions of the package refuse, with the number at fault."""
 
 import math
 from collections.abc import Callable
@@ -133,6 +133,6 @@ def of_draws(log_q: Tensor, m: int = 2, hits: str = "keep", believed: Tensor | N
     (lambda: estimate(enumerated.kept, THREE, TWO, 2), "must be positive laws"),
     (lambda: estimate(lambda s, counts, log_q: (s - s.mean()).expand_as(counts), THREE, THREE, 1), "is it finite"),
 ])  # fmt: skip
-def test_the_message_names_what_is_wrong(call: Callable[[], object], message: str) -> None:
+def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()

@@ -1,4 +1,4 @@
-"""Sets of negatives: hits that stay, and what no table of corrections mends."""
+"""Sets of negatives: hits that stay, and the error that no table of corrections removes."""
 
 from fractions import Fraction
 from itertools import combinations
@@ -45,7 +45,7 @@ def test_the_slope_of_three_classes_under_the_true_inclusion(
 @pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
 @given(laws(3), st.integers(2, 5))
 @settings(deadline=None, max_examples=40)
-def test_of_a_union_a_more_frequent_class_draws_less_from_a_third(q: tuple[Fraction, ...], m: int) -> None:
+def test_in_a_union_a_more_frequent_class_takes_less_from_a_third(q: tuple[Fraction, ...], m: int) -> None:
     u = products(union(q, m))
     for a, b in combinations(range(3), 2):
         assert (u[a] < u[b]) == (q[a] > q[b])
@@ -97,7 +97,7 @@ def test_every_table_is_worse_than_half_the_spread_for_some_law() -> None:
 
 
 @pytest.mark.claim("sumexp-union-table", shows="statement", evidence="quadrature")
-def test_the_bound_is_attained_for_one_pair() -> None:
+def test_the_bound_is_attained_for_a_pair() -> None:
     members, probability = consistency.union_law(LAW.log(), 3)
     least = sets.least_worst_error(members, probability, TRUTHS)[0, 2].item()
     pi = probability @ members.double()
@@ -110,7 +110,7 @@ def test_the_bound_is_attained_for_one_pair() -> None:
 
 
 @pytest.mark.parametrize("m", [1, 3])
-def test_nothing_is_left_of_one_draw_or_of_uniform_draws(m: int) -> None:
+def test_a_table_suffices_for_a_single_draw_and_for_uniform_draws(m: int) -> None:
     q = LAW if m == 1 else torch.full((3,), 1 / 3, dtype=torch.float64)
     assert sets.least_worst_error(*consistency.union_law(q.log(), m), TRUTHS).max() < 1e-8
 

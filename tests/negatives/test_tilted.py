@@ -34,7 +34,7 @@ CASES = [(0, 0, math.inf), (0.3, 0, math.inf), (0, 0, 2.0), (0.3, 0, 20.0), (0, 
 
 @pytest.mark.claim("sumexp-tilted", shows="statement", evidence="exact")
 @pytest.mark.parametrize("tau, beta, weight", CASES)
-def test_descent_from_random_scores_ends_there(tau: float, beta: float, weight: float) -> None:
+def test_descent_from_random_scores_ends_at_the_stationary_point(tau: float, beta: float, weight: float) -> None:
     expected = tilted(P, Q, tau=tau, beta=beta, weight=weight)
     slope = torch.autograd.functional.jacobian(risk(tau, beta, weight), expected)
     assert slope.abs().max() < 1e-12
@@ -92,7 +92,7 @@ def test_the_mean_over_true_negatives_in_rational_numbers() -> None:
 
 @pytest.mark.claim("since-debiased-corrects", shows="statement", evidence="exact")
 @pytest.mark.claim("sumexp-tilted", shows="statement", evidence="exact")
-def test_debiased_learns_the_ratio_to_true_negatives_while_there_are_any() -> None:
+def test_debiased_learns_the_ratio_to_true_negatives() -> None:
     ratio, most = (P - Q).exp(), (Q - P).exp().min().item()
     for tau in (0.1, 0.9 * most):
         got = tilted(P, Q, tau=tau).exp()

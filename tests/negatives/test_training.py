@@ -1,4 +1,4 @@
-"""Training on the sampled loss: where gradient descent ends, and the two minima it could end at."""
+"""Training on the sampled loss: gradient descent ends at the minimum of the exact loss, not at that of the bound."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -98,7 +98,7 @@ def test_features_are_uncorrelated_and_the_tail_is_long() -> None:
     assert labels[training.long_tail(labels, 4, 0.5)].tolist() == [0, 0, 0, 0, 1, 1, 2]
 
 
-def test_the_loss_descended_is_the_one_that_was_meant() -> None:
+def test_the_training_loss_has_importance_weights() -> None:
     """One step from zero weights: importance weights (L - 1)/m make the loss log(1 + (L - 1)) whatever is drawn."""
     problem = few_digits(2)
     assert enumerated_risk(problem, torch.zeros(5, 4, dtype=torch.float64)).item() == pytest.approx(log(4))

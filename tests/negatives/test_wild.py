@@ -1,4 +1,4 @@
-"""The faults of samplers in use: that each is there, and that its exact measure is right."""
+"""The faults of samplers in use: each exists, and its exact measure is right."""
 
 from fractions import Fraction
 from math import log, sqrt
@@ -40,7 +40,7 @@ def test_the_other_classes_are_right_and_the_last_has_no_bound() -> None:
     assert slope.abs().max() < 1e-13  # flat in the limit: f_last at infinity, the others at log p
 
 
-def test_adding_a_tiny_number_removes_nothing_and_a_test_of_it_cannot_fail() -> None:
+def test_adding_a_tiny_number_changes_no_logit() -> None:
     logits = torch.randn(3, 4, generator=generator())
     hits = torch.tensor([[True, False, False, True]] * 3)
     got = wild.add_tiny(logits, hits)

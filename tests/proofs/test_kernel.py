@@ -1,4 +1,4 @@
-"""What Coq proves: each file compiles, states what is stated here, and rests on nothing but the axioms of the reals."""
+"""The proofs in Coq: each file compiles, states the theorems below, and rests on the axioms of the reals alone."""
 
 import re
 import shutil
@@ -91,7 +91,7 @@ def test_a_false_theorem_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_the_closed_form_that_is_proved_is_the_one_that_is_computed(n: int) -> None:
+def test_the_proved_closed_form_is_the_computed_one(n: int) -> None:
     low, high = Fraction(1, 3), Fraction(5, 2)
     h = high - low
     rising = prod(1 + n * low + j * h for j in range(n + 1))
