@@ -117,11 +117,7 @@ def bare(plan: Plan) -> tuple[Method, ...]:
 
 
 def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
-    """What a profile trains on: the catalogue that is there, else one that is drawn.
-
-    Raises:
-        ValueError: if there is no such profile.
-    """
+    """The catalogue that is there, else one that is drawn, with its plan; a ValueError for an unknown profile."""
     if profile not in PLANS:
         raise ValueError(f"profile is {profile!r}, expected one of {', '.join(PLANS)}")
     there = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "synthetic")}

@@ -6,6 +6,8 @@ much one unit of :math:`\theta` moves the law. Near the uniform law the Jacobian
 plain softmax. For :math:`\tau\to0` and noise of bounded density f it is :math:`K^2\int f^2F^{K-2}`: 1 for the Gumbel,
 :math:`\frac K{K+1}` for the logistic, :math:`\frac K{K-1}\mathbb E\gamma_{\max}` with the largest of K copies for the
 Gaussian, and :math:`\frac{K^2}{2(K-1)}` for uniform noise on [-1, 1].
+
+Functions of a target p raise a ValueError as :func:`sumexp.perturb.inversion.softmax_parameters` does.
 """
 
 import torch
@@ -27,20 +29,12 @@ def gain(noise: Noise, tau: float, classes: int) -> float:
 
 
 def solution(p: Tensor, noise: Noise, tau: float) -> Tensor:
-    r"""The :math:`\theta^*` of sum zero that meets p exactly, [K]: there every objective is 0.
-
-    Raises:
-        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
-    """
+    r"""The :math:`\theta^*` of sum zero that meets p exactly, [K]: there every objective is 0."""
     return inversion.softmax_parameters(p, noise, tau)
 
 
 def spread(p: Tensor, noise: Noise, tau: float) -> float:
-    r""":math:`\max\theta^*-\min\theta^*` of the parameters that meet p exactly.
-
-    Raises:
-        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
-    """
+    r""":math:`\max\theta^*-\min\theta^*` of the parameters that meet p exactly."""
     theta = solution(p, noise, tau)
     return (theta.max() - theta.min()).item()
 
@@ -49,9 +43,6 @@ def condition(p: Tensor, noise: Noise, tau: float) -> float:
     r"""Condition number, on :math:`\{\sum_iv_i=0\}`, of :math:`H\,\mathrm{diag}(1/p)\,H` at the target.
 
     That is the Hessian of either divergence where it is 0.
-
-    Raises:
-        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
     """
     slope = softmax.hessian(solution(p, noise, tau), noise, tau)
     singular = torch.linalg.svdvals(slope / p.sqrt())  # of H p^{-1/2}, whose squares are the eigenvalues
@@ -63,9 +54,6 @@ def excess(p: Tensor, noise: Noise, tau: float, samples: int) -> float:
 
     With :math:`\bar q` the mean of n independent draws of :math:`s = \mathrm{softmax}((\theta^*+\gamma)/\tau)` it is
     :math:`\frac1{2n}\sum_i\operatorname{Var}(s_i)/p_i`, near :math:`\frac{K-1}{2n}` at low temperature.
-
-    Raises:
-        ValueError: as :func:`sumexp.perturb.inversion.softmax_parameters`.
     """
     variance = softmax.variance(solution(p, noise, tau), noise, tau)
     return ((variance / p).sum() / (2 * samples)).item()

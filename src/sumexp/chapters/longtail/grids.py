@@ -165,11 +165,7 @@ def methods(negatives: Sequence[int]) -> tuple[Method, ...]:
 
 
 def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
-    """What a profile trains on, and how.
-
-    Raises:
-        ValueError: if there is no such profile.
-    """
+    """The data set of a profile and its plan; a ValueError for an unknown profile."""
     checks.choice("profile", profile, PLANS)
     for source, plan in PLANS[profile].items():
         if source in sources or source == "digits":

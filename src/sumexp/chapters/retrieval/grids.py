@@ -111,11 +111,7 @@ def methods(negatives: int) -> tuple[Method, ...]:
 
 
 def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
-    """What a profile trains on, and how.
-
-    Raises:
-        ValueError: if there is no such profile.
-    """
+    """The data sets of a profile and their plans; a ValueError for an unknown profile."""
     checks.choice("profile", profile, PLANS)
     available = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "shakespeare")}
     return available or {"shakespeare": _WORDS}

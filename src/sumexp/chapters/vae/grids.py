@@ -130,11 +130,7 @@ _SIZES: dict[Source, tuple[int, int, int, int]] = {
 
 
 def grid(profile: str, sources: Sequence[str]) -> tuple[Stack, ...]:
-    """The stacks of a profile.
-
-    Raises:
-        ValueError: if there is no such profile.
-    """
+    """The stacks of a profile; a ValueError for an unknown profile."""
     checks.choice("profile", profile, PLANS)
     available = {*sources, "digits"}
     plans = {source: plan for source, plan in PLANS[profile].items() if source in available}
