@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from sumexp import datasets
 from sumexp.chapters.vae import Member, Stack, Temperature, fixed, public, stack, training
 from sumexp.chapters.vae.comparison import CRITERIA
+from tests.vae.test_stack import networks
 
 DIGITS = datasets.images("digits")
 MIXED = (
@@ -54,14 +55,7 @@ class Plain(nn.Module):
     def __init__(self, own: dict[str, Tensor], variables: int) -> None:
         super().__init__()
         self.variables = variables
-        self.layers = nn.ModuleDict()
-        for name in ("encoder_hidden", "encoder_out", "decoder_hidden", "decoder_out"):
-            weight, bias = own[f"{name}_weight"].detach()[0], own[f"{name}_bias"].detach()[0, 0]
-            layer = nn.Linear(*weight.shape, dtype=weight.dtype)
-            layer.load_state_dict({"weight": weight.T, "bias": bias})
-            self.layers[name] = layer
-        self.encoder = nn.Sequential(self.layers["encoder_hidden"], nn.ReLU(), self.layers["encoder_out"])
-        self.decoder = nn.Sequential(self.layers["decoder_hidden"], nn.ReLU(), self.layers["decoder_out"])
+        self.encoder, self.decoder = networks(own)
 
     def forward(self, x: Tensor, noise: Tensor, tau: float) -> Tensor:
         logits = self.encoder(x).view(len(x) * self.variables, -1)
@@ -91,7 +85,8 @@ def test_training_equals_torchs_own_layers_and_optimiser() -> None:
             adam.step()
             losses.append(loss.item())
         assert learner.run_epoch().mean().item() == pytest.approx(np.mean(losses), rel=1e-12)
-    for name, layer in plain.layers.items():
+    names = [f"{half}_{part}" for half in ("encoder", "decoder") for part in ("hidden", "out")]
+    for name, layer in zip(names, [*plain.encoder[::2], *plain.decoder[::2]], strict=True):
         torch.testing.assert_close(learner.parameters[f"{name}_weight"][0].T, layer.weight, rtol=1e-10, atol=1e-13)
         torch.testing.assert_close(learner.parameters[f"{name}_bias"][0, 0], layer.bias, rtol=1e-10, atol=1e-13)
 
