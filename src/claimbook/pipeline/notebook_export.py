@@ -64,7 +64,7 @@ def install(package: str) -> str:
     """The first code cell: it installs the package where it is not installed."""
     name = project.declared("package")
     if not package:
-        return f"# Needs the package: `pip install '.[chapters]'` in a copy of the book's sources.\nimport {name}"
+        return f"# Needs the package {name} with its extra 'chapters'.\nimport {name}"
     return (
         "from importlib.util import find_spec\n\n"
         f'if find_spec("{name}") is None:\n    %pip install -q "{name}[chapters] @ {package}"'
