@@ -18,7 +18,8 @@ SPACE = "\N{NO-BREAK SPACE}"
 NARROW = "\N{NARROW NO-BREAK SPACE}"
 """Between a number and its unit, which stay on one line."""
 TIMES = f"{SPACE}×{SPACE}"  # no line ends within a number
-TIME, OTHER, OF_TIME, OF_FLOOR, OF_MEMORY = "time", "fastest other", "of its time", "of the floor", "of its memory"
+TIME, OTHER = "time", "fastest other"
+OF_TIME, OF_FLOOR, OF_MEMORY = "ours / best other", "ours / lower bound", "memory: ours / other"
 EQUAL = 1.1
 """An other is faster where our time is more than this often its time: less is the machine's mood."""
 

@@ -25,7 +25,7 @@ def test_the_fastest_other_and_ratios() -> None:
     other = compared(0.036, {"slow": 2.5, "quick": 900.0}, "20 × 10")
     assert shown(one, other, title="a task") == [
         ["**a task**"],
-        ["size", "time", "fastest other", "of its time", "of the floor", "of its memory"],
+        ["size", "time", "fastest other", "ours / best other", "ours / lower bound", "memory: ours / other"],
         ["10 × 10", "3.0 s", "quick", "0.75", "2.00", "0.25"],  # 3 / 4, 3 / 1.5, 2 / 8
         ["20 × 10", "36 ms", "slow", "0.01", "", ""],  # .036 / 2.5
     ]
