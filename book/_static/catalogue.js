@@ -90,7 +90,7 @@
       field.setAttribute("aria-valuetext", text);
       field.parentElement.querySelector("output").textContent = text;
     };
-    const percent = (share) => `${(100 * share).toFixed(0)} %`;
+    const percent = (share) => `${(100 * share).toFixed(0)}\u00a0%`;
     const update = () => {
       const [P, q] = ["P", "q"].map(shares);
       const [power, correction, hits] = ["m", "correction", "hits"].map((name) => read(name)[0].value);

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 from sumexp.negatives import consistency
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
-from tests.builds.book.browsing import DESKTOP, PHONE
+from tests.builds.book.browsing import DESKTOP, PATIENCE, PHONE
 from tests.builds.book.conftest import CHROMIUM
 
 ROOT = Path(__file__).parents[3]
@@ -56,6 +56,7 @@ def test_the_minimum_is_that_of_the_package(
 
 def test_every_control_works_by_keys_and_says_what_it_does(browser: Browser, html: Path) -> None:
     page = browser.new_page(viewport=DESKTOP)  # type: ignore[arg-type]
+    page.set_default_timeout(PATIENCE)
     page.goto((html / PAGE).as_uri())
     figure = page.locator("#catalogue")
     said = figure.locator("[aria-live=polite]")
@@ -66,8 +67,8 @@ def test_every_control_works_by_keys_and_says_what_it_does(browser: Browser, htm
         expect(field).to_have_accessible_name(re.compile(r"[A-Za-z]"))
         field.focus()
         before, reading = said.inner_text(), field.get_attribute("aria-valuetext")
-        for _ in range(5 if field.get_attribute("type") == "range" else 1):
-            page.keyboard.press("ArrowDown")
+        for key in ["ArrowUp"] * 5 if field.get_attribute("type") == "range" else ["ArrowDown"]:
+            page.keyboard.press(key)
         if field.get_attribute("type") == "range":
             assert field.get_attribute("aria-valuetext") != reading
             expect(field.locator("xpath=../output")).to_have_text(str(field.get_attribute("aria-valuetext")))
