@@ -1,4 +1,4 @@
-"""Finished runs that come with the book: of each grid a file with its runs, and next to it their arrays.
+"""Finished runs that come with the book: for each grid a file with a line for each run, and a file of their arrays.
 
 ``measured/runs/GRID.json`` has a line for each run (task, settings, data, device, date, seconds, versions, metrics),
 ``GRID.npz`` the arrays that chapters read. They are found by task, settings and checksums of the data, on a machine
