@@ -1,4 +1,4 @@
-"""The losses by hand against the package's, and against sums over pairs; the towers."""
+"""Losses against those of the package and sums over pairs; the towers."""
 
 import math
 

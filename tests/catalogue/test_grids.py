@@ -1,4 +1,4 @@
-"""What the grid asks for, what the prediction says, and what the runs say: small numbers by hand."""
+"""The grid, the prediction and the summaries, on small numbers by hand."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Parts, judging against the metrics of the package, picking, going on after a kill, and what training gains."""
+"""The parts of the pairs, metrics against those of the package, tuning, and what training gains."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Fits without samples: what the advantage of one family over another consists of."""
+"""Fits without samples: why one family of noise beats another."""
 
 from collections.abc import Mapping
 from functools import cache

@@ -1,4 +1,4 @@
-"""Fits of perturbed softmaxes: the targets, the objectives, the training and what limits it."""
+"""Fits of perturbed softmaxes: targets, objectives, training and speed."""
 
 import math
 from dataclasses import replace

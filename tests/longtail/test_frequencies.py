@@ -1,4 +1,4 @@
-"""How often each label occurs, by hand, and of the sets themselves where they are here."""
+"""Label frequencies, by hand and of the data sets."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The paper's network: its size by arithmetic, its scores against modules of torch, and a training that goes on."""
+"""The residual network: parameter count, logits against modules of torch, and training."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Training methods side by side: each as if it were alone, the same after an interruption, features and schedule."""
+"""Methods trained side by side: each as if it were alone; features, errors and the grid."""
 
 from dataclasses import replace
 

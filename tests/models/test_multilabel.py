@@ -1,4 +1,4 @@
-"""The network for several labels: its losses by hand, its measurements against the bounds, and its data."""
+"""The multi-label network: losses by hand, measures against the bounds, and data."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The next-word model on corpora small enough to do by hand, and on its data."""
+"""The next-word model on tiny corpora and on its data."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What methods add where an example says something: by other functions, and where the answer is known."""
+"""Offsets for informative examples, against other functions and known answers."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Judging without sorting: lists by hand, and the same numbers as by sorted lists, ties and all."""
+"""Metrics without sorting, against lists by hand and sorted lists, with ties."""
 
 from unittest.mock import Mock
 

@@ -1,4 +1,4 @@
-"""Methods on files in the text format: the same numbers as on what the files say."""
+"""Training on files in the text format, against training on the same arrays."""
 
 from dataclasses import replace
 from pathlib import Path

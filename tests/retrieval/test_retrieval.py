@@ -1,4 +1,4 @@
-"""Sparse examples with several labels: metrics by hand, sparse steps that are the dense ones, runs that go on."""
+"""Sparse multi-label training: metrics by hand, sparse steps against dense ones, tuning, and the grid."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Summaries by hand, and the best order of labels by trying all of them."""
+"""Summaries by hand, and the best order of labels by enumeration."""
 
 from itertools import combinations, permutations
 

@@ -1,4 +1,4 @@
-"""Estimates of one softmax: each against the enumeration of everything that it can have seen."""
+"""Estimates of a softmax probability, against enumeration."""
 
 import math
 from collections.abc import Callable, Iterable

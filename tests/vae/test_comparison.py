@@ -1,4 +1,4 @@
-"""What is read off trained stacks, on made-up numbers."""
+"""Comparisons of trained stacks, on made-up numbers."""
 
 from dataclasses import replace
 

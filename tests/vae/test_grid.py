@@ -1,4 +1,4 @@
-"""The grids: who is in them, what they read, and how much work they are."""
+"""The grids: members, data and cost."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What comparisons of methods conclude, by hand and by simulation."""
+"""Comparisons of methods, by hand and by simulation."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What methods add where a picture speaks, against losses that are summed over all draws."""
+"""Offsets for informative examples, against losses summed over all draws."""
 
 import itertools
 import math

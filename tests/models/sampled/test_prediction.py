@@ -1,4 +1,4 @@
-"""Exact predictions of what a method adds and where it pushes, in two ways."""
+"""Exact predictions of offset and push, in two ways."""
 
 import math
 from itertools import product
