@@ -346,7 +346,12 @@ def _values(
         some = (items >= 0).any(-1)
     else:
         right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
-        parts = places.of_matrix(given.candidates, right, most, faults, first)
+        if first:
+            firsts = list(places.first_of_matrix(given.candidates, right, faults))
+            found = torch.cat([_reciprocal_rank(each, ties, length) for each in firsts])
+            some = torch.cat([each.right for each in firsts]) > 0
+            return {name: _of_empty(found, some, empty, what, faults) for name in asked}
+        parts = places.of_matrix(given.candidates, right, most, faults)
         some = None
     values: dict[str, list[Tensor]] = {name: [] for name in asked}
     there: list[Tensor] = []
@@ -402,8 +407,11 @@ def _ideal(ranked: Places, k: int) -> Tensor:
     return (gains * torch.where(places <= k, 1 / torch.log2(1 + places), 0.0)).sum(-1)
 
 
-def _reciprocal_rank(first: First, length: int) -> Tensor:
+def _reciprocal_rank(first: First, ties: Ties, length: int) -> Tensor:
     above, tied, right = first
+    if ties != "expected":
+        value = 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
+        return value.masked_fill(above >= NOWHERE, 0)
     value, there = 1 / (above + 1).double(), (above < NOWHERE) & (tied > 1)
     several = there & (right > 1)
     stop = torch.where(there, above + tied, 0)
@@ -444,7 +452,7 @@ METRICS: dict[str, Callable[[Places, int], Tensor]] = {
     "recall": lambda p, k: _within(p, k) / p.gains.sum(-1),
     "precision": lambda p, k: _within(_binary(p), k) / k,
     "average_precision": _average_precision,
-    "reciprocal_rank": lambda p, k: _reciprocal_rank(First.of(p), k),
+    "reciprocal_rank": lambda p, k: _reciprocal_rank(First.of(p), "expected", k),
     "dcg": _discounted,
     "ndcg": lambda p, k: _discounted(p, k) / _ideal(p, k),
 }

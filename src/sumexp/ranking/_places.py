@@ -215,7 +215,7 @@ class Candidates:
         return None if self.left_out is None else self.left_out[at]
 
 
-def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults, first: bool = False) -> Iterator[Places]:
+def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults) -> Iterator[Places]:
     """The places of the items with a positive gain, some lists at a time.
 
     Args:
@@ -223,20 +223,19 @@ def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults, f
         gains: [B, L] bool or numbers >= 0, 0 where an item is no candidate.
         k: number of places that count; all if None.
         faults: notes NaN.
-        first: whether only the best relevant item of each list counts.
     """
     assert isinstance(given.scores, Tensor)
     for rows in _rows(given.scores, k):
         worth = gains[rows]
         row, item = where_true(worth if worth.dtype == torch.bool else worth > 0)
         items, value = padded(row, item, worth[row, item], len(worth))
-        yield _of_rows(given, rows, items, value, k, faults, first)
+        yield _of_rows(given, rows, items, value, k, faults)
 
 
 def of_labels(
     given: Candidates, items: Tensor, gains: Tensor, k: int | None, faults: Faults, first: bool = False
 ) -> Iterator[Places]:
-    """The places of given items [B, T], -1 at padding; the other arguments as in :func:`of_matrix`."""
+    """The places of given items [B, T], -1 at padding, or with ``first`` of the best relevant one of each list."""
     if isinstance(given.scores, Retrieved):
         yield _of_retrieved(given.scores, items, gains, faults)
     elif isinstance(given.scores, Chunks):
@@ -270,6 +269,20 @@ class First(NamedTuple):
         return First(first.squeeze(-1), tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * some)
 
 
+def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iterator[First]:
+    """The place of the best relevant item of each list, without a wait for a GPU; arguments as in :func:`of_matrix`."""
+    scores = given.scores
+    assert isinstance(scores, Tensor)
+    for rows in _rows(scores):
+        part, marks = scores[rows], relevant[rows]
+        note_nan(faults, part.amax(-1), rows.start)
+        best = part.masked_fill(~marks, lowest(part)).amax(-1, keepdim=True)
+        above, tied = above_and_tied(part, best)
+        tied = _without(tied, given.rows(rows), part, best)
+        right = count_true(marks & (part == best))
+        yield First(torch.where(right > 0, above.squeeze(-1), NOWHERE), tied.squeeze(-1), right)
+
+
 def everywhere(scores: Tensor, faults: Faults) -> Iterator[tuple[Tensor, Tensor]]:
     """(above, tied) of all items, some lists at a time."""
     for rows in _rows(scores):
@@ -289,7 +302,7 @@ def _first_alone(scores: Tensor, k: int | None) -> bool:
 
 
 def _of_rows(
-    given: Candidates, rows: slice, items: Tensor, gains: Tensor, k: int | None, faults: Faults, first: bool
+    given: Candidates, rows: slice, items: Tensor, gains: Tensor, k: int | None, faults: Faults, first: bool = False
 ) -> Places:
     assert isinstance(given.scores, Tensor)
     scores, length = given.scores[rows], given.scores.shape[1]
@@ -325,6 +338,8 @@ def _spread(counts: tuple[Tensor, Tensor], wanted: Tensor, asked: Tensor) -> tup
 def _at_last(scores: Tensor, best: Tensor, wanted: Tensor) -> Tensor:
     """The number of scores equal to the last of the best [B, 1]; 1 if no wanted score is."""
     last = best[:, -1:]
+    if scores.device.type != "cpu":  # a pass costs less than a synchronisation
+        return (scores == last).sum(-1, keepdim=True)
     crowded = (wanted == last).any(-1)
     at_last = torch.ones_like(last, dtype=torch.int64)
     if bool(crowded.any()):
