@@ -19,7 +19,7 @@ from cycler import cycler
 from IPython.display import display
 from matplotlib.figure import Figure
 
-from claimbook import BookError
+from claimbook import BookError, project
 from claimbook.authoring import narrow, series
 from claimbook.authoring.results import check_name
 
@@ -83,7 +83,7 @@ def show(
         name: used once in the book; prose refers to it by ``{ref}`fig-NAME```.
         caption: what is drawn and what to see in it, in Markdown; ``$...$`` is typeset.
         alt: what the picture shows, for those who cannot see it.
-        source: the function of `sumexp` whose numbers are drawn; the page links to its source and to the cell.
+        source: the function of the package whose numbers are drawn; the page links to its source and to the cell.
         columns: panels side by side on a phone; half as many as on a desk, if not given.
     """
     check_name("figure", name, "bias-by-m")
@@ -165,8 +165,9 @@ def _shorten(root: ElementTree.Element) -> None:
 def _reference(name: str, source: Callable[..., object]) -> str:
     """A function as entry points name one: ``sumexp.datasets:files``."""
     reference = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', '')}"
-    if not re.fullmatch(r"sumexp\.[^:]*:[^<]+", reference):
+    package = project.declared("package")
+    if not re.fullmatch(rf"{package}\.[^:]*:[^<]+", reference):
         raise BookError(
-            f"figure {name!r}: source is {source!r}; expected the function of sumexp whose numbers are drawn"
+            f"figure {name!r}: source is {source!r}; expected the function of {package} whose numbers are drawn"
         )
     return reference

@@ -1,4 +1,4 @@
-"""``sumexp book``, ``sumexp pdf`` and ``sumexp notebook run``: build the book, print it, run one notebook."""
+"""``claimbook book``, ``claimbook pdf`` and ``claimbook notebook run``: build the book, print it, run one notebook."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``sumexp register``: print the register."""
+"""``claimbook register``: print the register."""
 
 from collections import Counter
 from pathlib import Path

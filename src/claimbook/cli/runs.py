@@ -1,4 +1,4 @@
-"""``sumexp runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
+"""``claimbook runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -144,7 +144,7 @@ def _here(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:
     if processes.driver():  # a shell may end before what it started by nohup
         processes.bind()
     for job, wanted in chosen:
-        with progress.step(f"{job.name} {wanted.key[:SHORT]}".removeprefix("sumexp.")):
+        with progress.step(f"{job.name.partition('.')[2]} {wanted.key[:SHORT]}"):
             run(job, device)
 
 

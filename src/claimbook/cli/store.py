@@ -1,4 +1,4 @@
-"""``sumexp why``, ``status`` and ``clean``: the entries of the store, why they are recomputed, which can go."""
+"""``claimbook why``, ``status`` and ``clean``: the entries of the store, why they are recomputed, which can go."""
 
 from collections import Counter
 from typing import Annotated
@@ -37,7 +37,7 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
             line.status,
             "" if line.seconds is None else as_time(line.seconds),
             as_size(line.bytes),
-            line.key[:SHORT] if line.kind == "run" else "",  # as `sumexp runs show` takes it
+            line.key[:SHORT] if line.kind == "run" else "",  # as `claimbook runs show` takes it
         )
         for line in lines
     ]

@@ -1,7 +1,6 @@
-"""The grids of runs that chapters ask for: what the cache has of them, what the rest costs, and how to compute it.
+"""The runs that chapters ask for: which the store has, what the rest costs, and computing them before a build.
 
-A chapter asks for the runs of its grid one by one (`claimbook.authoring.runs`); here the same runs are computed
-before the book is built, on this machine or on a cluster, in any order and in as many processes as there are. Which
-runs there are each ``sumexp.chapters.X.grids`` declares. The modules: `jobs` (the runs of a grid, and which a chapter
-shows), `labels` (what tells them apart, in few words), `costs` (what they take), `filling` (having them computed).
+The module ``X.grids`` of the package declares the runs of chapter X. `jobs`: the runs of a grid, and which of them a
+chapter shows; `labels`: what tells them apart; `costs`: what they take; `filling`: having them computed, here or on a
+cluster; `results`: those that come with the book.
 """

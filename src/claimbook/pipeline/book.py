@@ -92,7 +92,7 @@ def _check_stored(plan: Plan) -> None:
         raise BookError(
             f"STORED=1: {store.root} lacks {len(chapters)} of {len(plan.notebooks)} chapters and the outcomes of "
             f"{len(undecided)} of {len(plan.evidence)} test modules: {', '.join((chapters + undecided)[:5])}, "
-            "...; copy them into the store (`sumexp why NAME` says what differs), or take STORED=partial or none"
+            "...; copy them into the store (`claimbook why NAME` says what differs), or take STORED=partial or none"
         )
 
 

@@ -82,7 +82,7 @@ def document(listed: Mapping[str, str] | None = None) -> str:
     """The pages that ``build/html`` has as one HTML document, for ``print.js`` to join."""
     listed = pages(parse_toc_yaml(TOC)) if listed is None else listed
     if absent := [name for name in listed if not (HTML / f"{name}.html").exists()]:
-        raise BookError(f"{HTML} lacks {', '.join(absent)}; build the book anew: make book, or sumexp book")
+        raise BookError(f"{HTML} lacks {', '.join(absent)}; build the book anew: make book, or claimbook book")
     texts = {name: (HTML / f"{name}.html").read_text("utf-8") for name in listed}
     config, about = yaml.safe_load(CONFIG.read_text("utf-8")), metadata(project.declared("package"))
     maths = _MATHS.search(next(iter(texts.values())))
@@ -149,7 +149,7 @@ def make() -> Path:
     from playwright.sync_api import sync_playwright
 
     if not (HTML / "index.html").exists():
-        raise BookError(f"there are no pages in {HTML} to print; build the book first: make book, or sumexp book")
+        raise BookError(f"there are no pages in {HTML} to print; build the book first: make book, or claimbook book")
     with sync_playwright() as playwright, TemporaryDirectory(dir=BUILD, prefix=".pdf-") as folder:
         browser = launch(playwright)
         file, part = Path(folder, "book.html"), Path(folder, PDF.name)

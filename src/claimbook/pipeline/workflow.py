@@ -1,4 +1,4 @@
-"""Having Snakemake run commands of ``sumexp``, side by side on this machine or on a cluster.
+"""Having Snakemake run commands of ``claimbook``, side by side on this machine or on a cluster.
 
 What a command computes is an entry of the store, which appears whole or not at all, under a lock that the system
 releases when its holder dies. Snakemake only decides what runs when: it works in a folder of its own, new each time,
@@ -31,7 +31,7 @@ PREFIX = "sumexp-workflow-"
 
 @dataclass(frozen=True)
 class Task:
-    """A command (``arguments`` of ``sumexp``) that computes an entry of the store, if it is not there.
+    """A command (``arguments`` of ``claimbook``) that computes an entry of the store, if it is not there.
 
     Its name is that of its rule, such as ``notebook_bias``; a cluster lets it run for so many minutes.
     """

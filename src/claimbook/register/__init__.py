@@ -1,6 +1,6 @@
-"""The register: every checkable claim of the five papers, the theorems of our own, and the verdict their tests give.
+"""The register: every checkable claim of the papers, the theorems of the book, and the verdict their tests give.
 
-Entries stand in ``claims/<paper>.yml`` and ``claims/sumexp.yml``; tests name them with ``@pytest.mark.claim``;
+Entries stand in ``claims/*.yml``; tests name them with ``@pytest.mark.claim``;
 ``pytest --evidence`` records how the tests ended (:mod:`claimbook.register.evidence`); :func:`decide` computes
 the verdicts.
 """

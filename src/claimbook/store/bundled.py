@@ -2,8 +2,8 @@
 
 ``measured/runs/GRID.json`` has a line for each run (task, settings, data, device, date, seconds, versions, metrics),
 ``GRID.npz`` the arrays that chapters read. They are found by task, settings and checksums of the data, on a machine
-that has neither the data nor a store. `Bundled.is_stale` says whether their code has changed since, unless `sumexp runs
-check` has computed some of them again with today's code and found the same.
+that has neither the data nor a store. `Bundled.is_stale` says whether their code has changed since, unless
+``claimbook runs check`` has computed some of them again with today's code and found the same.
 """
 
 import json

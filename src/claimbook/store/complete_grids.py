@@ -1,4 +1,4 @@
-"""Which grids are whole: in the store, by a mark for each data set that ``sumexp runs run`` leaves, or with the book.
+"""Which grids are whole: in the store, by a mark that ``claimbook runs run`` leaves for each data set, or in the book.
 
 A build that has all data would otherwise train for hours what ``make runs`` is for. So at profile ``cpu`` a chapter
 shows a data set once all runs on it are there, and trains only on what it falls back to.

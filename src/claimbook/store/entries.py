@@ -145,7 +145,7 @@ class Store:
         try:
             yield
         except OSError as error:
-            free = ", or free space (sumexp clean)" * is_full(error)
+            free = ", or free space (claimbook clean)" * is_full(error)
             raise BookError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE{free}") from error
 
     @contextmanager

@@ -123,7 +123,7 @@ def test_show_gives_the_picture_its_numbers_and_what_is_said_of_them(shown: list
         }
     }
     assert data["image/svg+xml"] == figures.svg(picture(), "line", "A rising line.")
-    assert data["text/csv"].startswith("panel,series,kind")
+    assert data["text/csv"].startswith("series,kind")
 
 
 def test_a_figure_without_numbers_has_the_picture_alone(shown: list[Any]) -> None:

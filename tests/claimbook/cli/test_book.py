@@ -1,4 +1,4 @@
-"""`sumexp notebook run`: one notebook, executed beside the book."""
+"""`claimbook notebook run`: one notebook, executed beside the book."""
 
 import os
 from pathlib import Path

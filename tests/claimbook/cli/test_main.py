@@ -51,4 +51,4 @@ def test_a_full_disk_is_one_line_that_says_what_to_do(
     assert ended.value.code == 1
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith("error: [")
-    assert line.endswith(f"; free space (sumexp clean), or name another store than {tmp_path} by SUMEXP_STORE")
+    assert line.endswith(f"; free space (claimbook clean), or name another store than {tmp_path} by SUMEXP_STORE")

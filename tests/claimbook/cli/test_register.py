@@ -1,4 +1,4 @@
-"""``sumexp register``: the table in a terminal."""
+"""``claimbook register``: the table in a terminal."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`sumexp clean` asks before it removes, unless it is told not to."""
+"""`claimbook clean` asks before it removes, unless it is told not to."""
 
 from pathlib import Path
 

@@ -74,7 +74,7 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def command(*arguments: str, code: int = 0, answer: str = "") -> str:
-    """Run ``sumexp runs``; what it printed, or the message of its error."""
+    """Run ``claimbook runs``; what it printed, or the message of its error."""
     done = CliRunner().invoke(app, ["runs", *arguments], input=answer)
     assert done.exit_code == code, (done.output, done.exception)
     return str(done.exception) if isinstance(done.exception, BookError) else done.output

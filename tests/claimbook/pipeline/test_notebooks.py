@@ -104,7 +104,7 @@ def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(notebooks, "_write", write)
     store, wanted = Store(tmp_path / "store"), Computation("notebook", "one", {})
     with (
-        pytest.raises(BookError, match=r"No space left.*SUMEXP_STORE, or free space \(sumexp clean\)"),
+        pytest.raises(BookError, match=r"No space left.*SUMEXP_STORE, or free space \(claimbook clean\)"),
         store.writing(wanted) as (folder, _),
     ):
         notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")
