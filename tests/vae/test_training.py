@@ -1,4 +1,4 @@
-"""Training of a stack: each member as if alone, against torch's own layers, resumed, and better than no model."""
+"""Training of a stack: each member as if it were alone, against layers of torch, and better than pixel frequencies."""
 
 import math
 from dataclasses import replace
