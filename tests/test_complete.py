@@ -13,7 +13,8 @@ from tests.vae import cached
 def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {("cuda", 1), ("cpu", 1), ("cpu", 2)}
     monkeypatch.setattr(complete.runs, "code_of", lambda task: {})
-    monkeypatch.setattr(complete.runs, "computation", lambda task, one, *, device, **_: (device, one))
+    monkeypatch.setattr(complete.runs, "computation", lambda task, one, *, device="book", **_: (device, one))
+    monkeypatch.setattr(complete.runs, "from_book", lambda wanted: wanted if wanted == [("book", 4)] else None)
     monkeypatch.setattr(complete.runs, "read", lambda entry: entry)
     monkeypatch.setattr(complete.lookups, "look", lambda wanted: wanted if wanted in there else None)
 
@@ -22,6 +23,7 @@ def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.Monke
 
     assert found([1]) == [("cuda", 1)]
     assert found([1, 2]) == [("cpu", 1), ("cpu", 2)]  # never some of one device and some of the other
+    assert found([4]) == [("book", 4)]
     assert found([1, 3]) is None
     assert found([]) is None
 
