@@ -134,18 +134,6 @@ def test_any_integer_counts_draws_and_names_a_label(integer: int) -> None:
     expectations.without_replacement(ROW, integer)
 
 
-@pytest.mark.parametrize("m", [2**53 + 1, 10**30, 10**400, 1.5, -1, "3", None, True])
-def test_an_absurd_number_of_draws_is_named(m: object) -> None:
-    for call in (
-        lambda: expectations.with_replacement(ROW, m),  # type: ignore[arg-type]
-        lambda: expectations.without_replacement(ROW, m),  # type: ignore[arg-type]
-        lambda: expectations.sampled_softmax(ROW, 0, m),  # type: ignore[arg-type]
-        lambda: bias.sampled_bias(ROW, 0, m),  # type: ignore[arg-type]
-    ):
-        with pytest.raises(ValueError, match=r"^m is .*; it must be a whole number"):
-            call()
-
-
 @pytest.mark.parametrize("call,message", [
     (lambda: expectations.sampled_softmax(ROW.to(torch.complex64), 0, 1), "logits must be a floating-point.*complex64"),
     (lambda: expectations.sampled_softmax(ROW.long(), 0, 1), "logits must be a floating-point.*int64"),

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
-from sumexp import functional, samplers
+from sumexp import samplers
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law
 
@@ -166,21 +166,6 @@ def test_ids_labels_and_shapes_are_what_users_have(make: Callable[[], Law]) -> N
         assert torch.equal(law.sample(shape, seeded()), law.sample((5,), seeded()))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"shape is 2\.5; it must be a whole number"):
         law.sample(2.5, seeded())  # type: ignore[arg-type]
-
-
-def test_tables_of_numbers_are_tensors_arrays_or_lists() -> None:
-    for counts in (COUNTS, np.array(COUNTS), torch.tensor(COUNTS)):
-        # 8 of 16
-        assert samplers.unigram(counts, 1).log_prob([0]).exp().item() == pytest.approx(8 / 16)
-    for q in ([0.5, 0.5], np.array([0.5, 0.5])):
-        assert samplers.Categorical(q).log_prob([1]).exp().item() == 0.5
-    prior = np.log(np.array([0.5, 0.25, 0.25]))
-    assert torch.equal(
-        samplers.within_batch([0, 2, 2], prior).log_q,
-        samplers.within_batch(torch.tensor([0, 2, 2]), torch.tensor(prior)).log_q,
-    )
-    scores = torch.zeros(2, 3)
-    assert functional.cross_entropy(scores, [0, 2]).item() == functional.cross_entropy(scores, np.array([0, 2])).item()
 
 
 def test_a_log_uniform_law_on_unsorted_classes_is_refused_where_counts_say_so() -> None:
