@@ -366,9 +366,10 @@ class _InPlace(torch.autograd.Function):
         _write_logits(scores, correction, places, error)
         ahead, smooth = _ahead_of_target(error, correction, places)
         torch.softmax(error, -1, out=error)
-        losses = _negative_log(error, scores, correction, places)
-        if ahead is not None:
-            losses += ahead
+        p = error.diagonal()
+        losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
+        if len(losses) and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
+            losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
         _add_target(error, correction, places, smooth, -1)
         ctx.correction, ctx.places, ctx.smooth, ctx.dtype = correction, places, smooth, scores.dtype
         ctx.save_for_backward(error)
@@ -463,33 +464,6 @@ def _ahead_of_target(
     number = present.sum(-1, keepdim=True)
     over_all = logits.masked_fill(~present, 0).sum(-1) / number.squeeze(-1)
     return ahead - smoothing * over_all, present * (smoothing / number.to(logits.dtype))
-
-
-def _negative_log(p: Tensor, scores: Tensor, correction: _Correction, several: _Places | None) -> Tensor:
-    """-log of each example's own probability, also where that is beyond the precision."""
-    losses = -p.diagonal().log()
-    least = torch.finfo(p.dtype).tiny
-    if len(losses) and not checks.read(losses.amax())[0] <= -math.log(least):
-        tiny = (p.diagonal() < least).nonzero().flatten()
-        # log p = f_own - (f_best - log p_best), for the likeliest column, which is neither its own nor a hit.
-        best = p[tiny].argmax(-1)
-        losses[tiny] = _ahead(scores, correction, several, tiny, best) - p[tiny, best].log()
-    return losses
-
-
-def _ahead(scores: Tensor, correction: _Correction, several: _Places | None, row: Tensor, column: Tensor) -> Tensor:
-    """Logits at some places minus the positive logits of their rows."""
-    dtype, law = _precision(scores), correction.log_q
-    ahead = (scores[row, column].to(dtype) - scores[row, row].to(dtype)) * correction.scale
-    if law is None:
-        return ahead
-    taken = law[column] if law.ndim == 1 else law[row, column]
-    if correction.own:
-        return ahead - (taken - (law[row] if law.ndim == 1 else law[row, row]))
-    if several is not None:
-        columns = scores.shape[1]
-        taken = taken.masked_fill(torch.isin(row * columns + column, several.row * columns + several.column), 0)
-    return ahead - taken.masked_fill(row == column, 0)
 
 
 def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
