@@ -14,6 +14,7 @@ from benchmarks import (
     negatives,
     perturb,
     ranking,
+    regularised,
     relaxed,
     retrieval,
     vae,
@@ -32,13 +33,14 @@ BENCHMARKS = {
     "negatives": negatives.main,
     "perturb": perturb.main,
     "ranking": ranking.main,
+    "regularised": regularised.main,
     "relaxed": relaxed.main,
     "retrieval": retrieval.main,
     "vae": vae.main,
 }
-ONE_CORE = {"batch", "catalogue", "ranking", "relaxed", "retrieval"}
+ONE_CORE = {"batch", "catalogue", "ranking", "regularised", "relaxed", "retrieval"}
 """Measured with one thread unless another number is asked for; the others with two."""
-BY_NAME = {"kills", "gpu", "gpu-book"}
+BY_NAME = {"kills", "gpu", "gpu-book", "regularised"}
 """These take minutes or need a GPU: measured by name alone."""
 
 
