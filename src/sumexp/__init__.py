@@ -39,7 +39,7 @@ __all__ = [
 def __getattr__(name: str) -> _ModuleType | str:
     if name == "__version__":  # from what is installed: a release is no change of the code, which keys runs
         return _version("sumexp")
-    if name in (*__all__, "chapters", "companion"):  # the last is gone; it stays, as this line is in all keys of runs
+    if name in (*__all__, "chapters"):
         return _importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it has {', '.join(__all__)}")
 
