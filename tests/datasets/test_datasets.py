@@ -323,12 +323,12 @@ DAMAGED = [
     (CONTENT[::-1], "has SHA-256 .* where .* is expected"),
     (b"", "has 0 bytes where 256,000 are expected"),
 ]
-PACKED = [(gzip.compress(content), fault) for content, fault in DAMAGED] + [
-    (gzip.compress(CONTENT)[:-1], "is not a whole gzip file: .*end-of-stream"),
-    (gzip.compress(CONTENT)[:200], "is not a whole gzip file"),
-    (gzip.compress(CONTENT) + b"more", "is not a whole gzip file: Not a gzipped file"),
+PACKED = [(gzip.compress(content, mtime=0), fault) for content, fault in DAMAGED] + [
+    (gzip.compress(CONTENT, mtime=0)[:-1], "is not a whole gzip file: .*end-of-stream"),
+    (gzip.compress(CONTENT, mtime=0)[:200], "is not a whole gzip file"),
+    (gzip.compress(CONTENT, mtime=0) + b"more", "is not a whole gzip file: Not a gzipped file"),
     (CONTENT, "is not a whole gzip file: Not a gzipped file"),
-    (gzip.compress(bytes(1 << 26), 1), "has 256,001 bytes where 256,000 are expected"),  # 64 MiB, not unpacked
+    (gzip.compress(bytes(1 << 26), 1, mtime=0), "has 256,001 bytes where 256,000 are expected"),  # 64 MiB, not unpacked
 ]
 
 

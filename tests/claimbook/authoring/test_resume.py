@@ -23,7 +23,7 @@ KILLED: Mapping[str, tuple[Task[Any], Any]] = {
     "vae": (
         vae.train,
         vae.Stack(
-            members=(vae.Member("gumbel", seed=1), vae.Member("gaussian", divergence="exact", categories=3, seed=2)),
+            members=(vae.Member("gumbel", seed=1), vae.Member("gaussian", divergence="exact", seed=2)),
             variables=3,
             hidden=16,
             epochs=5,
