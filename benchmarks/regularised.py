@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import Tables, machine, write
+from benchmarks.measure import Tables, keep
 from sumexp import datasets
 from sumexp.chapters import intervals
 from sumexp.chapters.catalogue.forms import Towers
@@ -58,7 +58,10 @@ def learner(asked: Config, parts: Parts, setting: Setting) -> Learner:
         towers.log_temperature.data.fill_(setting.temperature).log_()
         towers.log_temperature.requires_grad_(False)
     vectors, rest = [towers.users, towers.items], [towers.numbers, towers.constant, towers.log_temperature]
-    groups = [{"params": vectors, "weight_decay": setting.decay}, {"params": [p for p in rest if p.requires_grad]}]
+    groups: list[dict[str, Any]] = [
+        {"params": vectors, "weight_decay": setting.decay},
+        {"params": [p for p in rest if p.requires_grad]},
+    ]
     one.optimiser = torch.optim.Adam(groups, setting.rate, fused=True)
     return one
 
@@ -100,11 +103,7 @@ def main(threads: int, quick: bool) -> None:
             {"form": name, "served": served, metric: f"{sum(own) / len(own):.4f}", "difference": _apart(own, runs)}
             for (name, served), own in runs.items()
         ]
-    for rows in tables.values():
-        for line in rows:
-            print("  ", *line.values(), sep="  ")
-    if source == "gowalla":
-        print(f"written to {write('regularised', {'machine': machine(threads), 'tables': tables, 'seeds': seeds})}")
+    keep("regularised", tables, threads, quick or source == "synthetic", seeds=seeds)
 
 
 def _apart(own: list[float], runs: Mapping[tuple[str, str], list[float]]) -> str:
