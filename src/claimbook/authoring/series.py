@@ -110,7 +110,8 @@ def _column(ax: Axes, side: Literal["x", "y"]) -> tuple[str, Mapping[float, str]
     places = [float(place) for place in axis.get_majorticklocs()]
     words: dict[float, str] = {}
     if isinstance(axis.get_major_locator(), FixedLocator | StrCategoryLocator):
-        words = dict(zip(places, axis.get_major_formatter().format_ticks(places), strict=False))
+        ticks = map(str, axis.get_major_formatter().format_ticks(places))  # a fixed one may hold numbers
+        words = dict(zip(places, ticks, strict=False))
     if not any(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", word)) for word in words.values()):
         words = {}
     name = next(filter(None, labels), "name" if words else side)

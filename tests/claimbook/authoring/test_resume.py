@@ -18,6 +18,7 @@ from sumexp.chapters import longtail, retrieval, vae
 from sumexp.chapters.longtail import residual
 from sumexp.chapters.models.sampled.methods import Method
 
+RATES = (0.01, 0.02, 0.03, 0.05, 0.1)  # each is trained as an epoch is elsewhere
 SAMPLED = Method("softmax", "uniform", "importance", 4), Method("softmax", "batch", "tail", 4)
 KILLED: Mapping[str, tuple[Task[Any], Any]] = {
     "vae": (
@@ -41,7 +42,7 @@ KILLED: Mapping[str, tuple[Task[Any], Any]] = {
         residual.train,
         residual.Residual("digits", method=SAMPLED[0], blocks=1, width=4, epochs=5, batch=32),
     ),
-    "retrieval": (retrieval.train, retrieval.Config(method=SAMPLED[0], width=4, epochs=5, batch=5000)),
+    "retrieval": (retrieval.train, retrieval.Config(method=SAMPLED[0], width=4, epochs=1, batch=5000, rates=RATES)),
 }
 
 
@@ -57,7 +58,7 @@ def train_until_the_fourth_epoch_kills(name: str, root: str) -> None:
 
     Checkpoint.save = kill  # type: ignore[assignment, method-assign]
     task, config = KILLED[name]
-    runs.cached(task, config, store=Store(Path(root)), threads=1, save_every=0.0, quiet=True)
+    runs.computed(task, config, store=Store(Path(root)), threads=1, save_every=0.0, quiet=True)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
@@ -76,10 +77,10 @@ def test_a_training_that_is_killed_ends_with_the_same_numbers(
     task, config = KILLED[name]
     wanted = runs.computation(task, config)
     assert killed.status(wanted) == "half-done"
-    resumed = runs.cached(task, config, store=killed, threads=1)
+    resumed = runs.computed(task, config, store=killed, threads=1)
     assert "going on from a checkpoint" in caplog.text
     caplog.clear()
-    expected = runs.cached(task, config, store=whole, threads=1)
+    expected = runs.computed(task, config, store=whole, threads=1)
     assert "going on from a checkpoint" not in caplog.text
     assert resumed.key == expected.key
     assert resumed.metrics == expected.metrics

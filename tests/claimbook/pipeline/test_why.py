@@ -15,6 +15,7 @@ from claimbook.store.provenance import Meter
 from sumexp import datasets
 from sumexp._runtime import Result
 from sumexp.chapters.jobs import Job, Present
+from tests.claimbook import bundles
 
 from .tiny import HEADER, PARAMETERS
 
@@ -81,10 +82,11 @@ def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatc
     declared = NOTEBOOK.replace("\n---\n", "\nsumexp: {data: [mnist], runs: {vae: [mnist]}}\n---\n", 1)
     Path("notebooks/one.md").write_text(declared)
     monkeypatch.setattr(datasets, "available", lambda name: True)
+    bundles.in_folder(Path("no runs"), monkeypatch)
     keep(asked())
     mark, other = (complete_grids.mark("vae", "mnist", "cpu", device) for device in ("cpu", "cuda"))
     keep(mark)
-    assert said()[1:] == ["  trained mnist: no -> yes"]
+    assert said()[1:] == ["  trained mnist: no -> store"]
     keep(other)
     keep(Computation("grid", "vae-mnist", {"profile": "cpu"}))
     assert [text for _, text in why.leftovers()] == ["of other code or data"] * 2  # the old chapter, a foreign mark

@@ -244,7 +244,7 @@ def test_it(finding):
     # Deviation 0.5477, t of five degrees 2.5706: half a width of 0.575.
     low, high = (pytest.approx(1.5 + 0.5748 * side, abs=1e-4) for side in (-1, 1))
     measured = {"estimate": 1.5, "low": low, "high": high, "confidence": 0.95, "seeds": 6}
-    unsaid = {"margin": 0.0, "room": None, "data": None, "profile": None, "keys": []}
+    unsaid = {"margin": 0.0, "room": None, "data": None, "profile": None, "keys": [], "origin": ""}
     assert test["findings"] == [
         measured | unsaid | {"published": [1.25, 1.25]},
         measured | unsaid | {"published": [None, 0.5], "margin": 0.1},

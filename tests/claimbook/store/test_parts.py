@@ -94,7 +94,8 @@ def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path
         (package / name).write_text(text, "utf-8")
     real = Path(claimbook.__path__[0])
     shutil.copytree(real / "store", tmp_path / "claimbook/store", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy2(real / "__init__.py", tmp_path / "claimbook")
+    for module in ("__init__", "project", "tasks"):
+        shutil.copy2(real / f"{module}.py", tmp_path / "claimbook")
 
     code = 'from claimbook.store import parts\nfor n in "abde": print(*sorted(parts.closure(["sumexp." + n])))'
     out = subprocess.run(
