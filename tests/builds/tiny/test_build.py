@@ -187,8 +187,8 @@ def test_what_training_runs_decide_is_decided_by_those_of_the_build(
     project.leave_torch_out()
     project.write("src/sumexp/used.py", TRAINING)
     project.write("tests/test_tiny.py", WAITING)
-    cached = "from claimbook.authoring.runs import cached"
-    train = f"{cached}\nfrom sumexp.used import *\ncached(train, Config(seed), device='cpu', quiet=True)"
+    computed = "from claimbook.authoring.runs import computed"
+    train = f"{computed}\nfrom sumexp.used import *\ncomputed(train, Config(seed), device='cpu', quiet=True)"
     project.write("notebooks/one.md", chapter("one", train))
     project.build()
     assert verdict() == "open"  # of two runs one is there
