@@ -158,18 +158,18 @@ def cached_all(
     for place, config in enumerate(configs):
         groups.setdefault(tuple(data(config)), []).append(place)
     missing: list[Config] = []
-    brought: dict[int, bundled.Bundled] = {}
+    done: dict[int, Run] = {}
     for places in groups.values():
-        absent = [place for place in places if store.find(wanted[place]) is None]
-        with_book = {place: run for place in places if absent and (run := bundled.find(wanted[place]))}
-        if len(with_book) == len(places):
-            brought |= with_book
+        stored = {place: entry for place in places if (entry := store.find(wanted[place])) is not None}
+        if len(stored) < len(places) and (brought := from_book([wanted[place] for place in places])):
+            done |= zip(places, brought, strict=True)
         else:
-            missing += [configs[place] for place in absent]
+            done |= {place: read(entry) for place, entry in stored.items()}
+            missing += [configs[place] for place in places if place not in stored]
     settings["store"] = store
     _compute_all(task, missing, data, settings)
     return [
-        _unpacked(brought[place]) if place in brought else computed(task, config, data=data(config), **settings)
+        done[place] if place in done else computed(task, config, data=data(config), **settings)
         for place, config in enumerate(configs)
     ]
 

@@ -63,7 +63,8 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
         assert brought is not None
         run = runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads, store=store)
         moved = _moved(brought, run.metrics, job.condense(run.arrays))
-        found.append((f"{wanted.name} {brought.key[:12]}", moved, moved > (METRICS if run.metrics else NUMBERS)))
+        agrees = moved <= (METRICS if run.metrics else NUMBERS)  # NaN does not
+        found.append((f"{wanted.name} {brought.key[:12]}", moved, not agrees))
         codes[wanted.name] = bundled.code(wanted.name)
     if not any(far for *_, far in found) and codes.keys() == {run.name for _, run in both}:
         about = {"code": codes, "runs": len(found), "difference": max(moved for _, moved, _ in found)}
@@ -88,4 +89,4 @@ def _moved(brought: bundled.Bundled, metrics: Mapping[str, float], arrays: Array
         arrays_of_numbers = {name: value for name, value in arrays.items() if np.issubdtype(value.dtype, np.number)}
     both = [(np.asarray(brought.line["metrics"][name]), np.asarray(value)) for name, value in metrics.items()]
     both += [(kept[name], value) for name, value in arrays_of_numbers.items()]
-    return max(float(np.abs(a - b).max(initial=0) / (np.abs(a).max(initial=0) or 1)) for a, b in both)
+    return float(np.max([np.abs(a - b).max(initial=0) / (np.abs(a).max(initial=0) or 1) for a, b in both]))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from claimbook import BookError, project
 from claimbook.store import parts
 from claimbook.store.computation import Computation, digest
+from claimbook.store.files import write_text
 from claimbook.store.provenance import Provenance
 from claimbook.tasks import Arrays
 
@@ -166,4 +167,4 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
     """As JSON with a line for each run."""
     head = json.dumps({name: value for name, value in content.items() if name != "runs"}, indent=1)
     lines = ",\n  ".join(json.dumps(line, sort_keys=True) for line in content["runs"])
-    path.write_text(f'{head[:-2]},\n "runs": [\n  {lines}\n ]\n}}\n', "utf-8")
+    write_text(path, f'{head[:-2]},\n "runs": [\n  {lines}\n ]\n}}\n')

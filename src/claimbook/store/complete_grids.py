@@ -31,26 +31,26 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[
 
     At the other profiles those that are there themselves: ``smoke`` trains for a moment, and ``paper`` is asked for.
     """
-    names = tuple(names)
-    if profile != TRAINED_BEFORE:
-        return parts.present(names)
-    return [name for name, state in _states(grid, names, profile, device).items() if state]
+    return [name for name, origin in _origins(grid, names, profile, device).items() if origin]
 
 
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
     """A part of a chapter's key for each data set of its grid: whose runs it shows, if any."""
-    states = _states(grid, tuple(names), profile, device)
-    chosen = trained(grid, states, profile, device)
-    return {f"trained {name}": state or "here" if name in chosen else "no" for name, state in states.items()}
+    return {f"trained {name}": origin or "no" for name, origin in _origins(grid, names, profile, device).items()}
 
 
-def _states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
-    """For each data set ``store`` if the store has its runs, a digest of the book's runs if these are, or nothing."""
+def _origins(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
+    """For each data set ``store`` if the store has its runs, a digest of the book's runs if these are, or nothing.
+
+    At the profiles that train what is asked for: ``here`` if the data are.
+    """
+    if profile != TRAINED_BEFORE:
+        return {name: "here" * bool(parts.present([name])) for name in names}
     store, brought = default(), bundled.sources(grid) if profile == bundled.record(grid)["profile"] else []
 
-    def state(name: str) -> str:
+    def origin(name: str) -> str:
         if parts.present([name]) and store.find(mark(grid, name, profile, device)) is not None:
             return "store"
         return parts.file_digest(bundled.files(grid)[0]) if name in brought else ""
 
-    return {name: state(name) for name in names}
+    return {name: origin(name) for name in names}
