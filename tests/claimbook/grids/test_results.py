@@ -18,7 +18,7 @@ from sumexp import datasets
 from sumexp._runtime import Arrays, Result
 from sumexp.chapters import data_note
 from sumexp.chapters.jobs import Job
-from sumexp.chapters.vae import Member, Stack, comparison, fixed, public
+from sumexp.chapters.vae import comparison
 from tests.claimbook import bundles
 
 
@@ -172,14 +172,12 @@ def test_what_is_missing_is_said() -> None:
         results.check("tiny", "cpu", default(), 3)
 
 
-def test_a_stack_keeps_means_over_images_and_the_images_of_a_schedule() -> None:
+def test_a_stack_keeps_means_over_images_and_the_first_its_test_images_and_pictures() -> None:
     generator = np.random.default_rng(0)
-    arrays = {
-        name: generator.normal(size=(2, 50)).astype(np.float32) for name in ("test_bound", "validation_bound", "x")
-    }
-    for temperature, columns in ((fixed(0.5), 1), (public(10), 50)):
-        stack = Stack(members=(Member(temperature=temperature), Member(temperature=temperature, seed=1)))
-        slim = comparison.condensed(stack, arrays)
-        assert [slim[name].shape[1] for name in arrays] == [columns, 1, 50]
+    names = ("test_bound", "validation_bound", "x", "images")
+    arrays = {name: generator.normal(size=(2, 50)).astype(np.float32) for name in names}
+    for first, columns in ((False, {"test_bound": 1}), (True, {"test_bound": 50, "images": 50})):
+        slim = comparison.condensed(arrays, first)
+        assert {name: values.shape[1] for name, values in slim.items()} == columns | {"validation_bound": 1, "x": 50}
         assert (slim["validation_bound"][:, 0] == arrays["validation_bound"].astype(np.float64).mean(1)).all()
         assert (slim["x"] == arrays["x"]).all()

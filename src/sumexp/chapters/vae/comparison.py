@@ -125,19 +125,22 @@ def by_count(first: Trained, second: Trained) -> list[Interval]:
     return [paired(a, b) for a, b in zip(first.by_count.T, second.by_count.T, strict=True)]
 
 
-def condensed(stack: Stack, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The arrays of a stack with means over images in place of a number for each image.
+SHOWN = frozenset({"images", "shown", "reconstructions", "imagined", "probe", "probe_logits"})
+"""What the chapter shows of the first stack of a data set alone."""
 
-    A stack at one schedule keeps those of the test images: the chapter shows intervals over them.
+
+def condensed(arrays: Mapping[str, NDArray[Any]], first: bool) -> dict[str, NDArray[Any]]:
+    """The arrays of a stack with means over images in place of a number for each image, and without pictures.
+
+    The first stack of a data set keeps its pictures and the numbers of the test images: the chapter shows both.
     """
-    scheduled = {member.temperature.rate > 0 for member in stack.members} == {True}
 
     def kept(name: str, values: NDArray[Any]) -> NDArray[Any]:
-        if name.startswith("validation_") or (name.startswith("test_") and not scheduled):
+        if name.startswith("validation_") or (name.startswith("test_") and not first):
             return np.asarray(values.astype(np.float64).mean(1, keepdims=True))
         return np.asarray(values)
 
-    return {name: kept(name, values) for name, values in arrays.items()}
+    return {name: kept(name, values) for name, values in arrays.items() if first or name not in SHOWN}
 
 
 def _check(first: Trained, second: Trained) -> None:

@@ -204,9 +204,11 @@ def seconds(stack: Stack) -> dict[str, float]:
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile on the data sets that are there."""
     asked = grid(profile, [name for name in get_args(Source) if present(name)])
+    first = {stack.source: stack for stack in reversed(asked)}
+    slim = [partial(condensed, first=first[stack.source] is stack) for stack in asked]
     return (
         *(Job(judge, one, data(one), condense=lambda _: {}) for one in constants(asked)),
-        *(Job(train, one, data(one), seconds=seconds(one), condense=partial(condensed, one)) for one in asked),
+        *(Job(train, one, data(one), seconds=seconds(one), condense=of) for one, of in zip(asked, slim, strict=True)),
     )
 
 
