@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from sumexp.chapters import since, towers
+from sumexp.chapters.catalogue.forms import FORMS
 from sumexp.chapters.since import Limited, level, reweighted, trained
+from sumexp.negatives import enumerated
 
 SMALL = towers.Setting(items=40, contexts=30, features=4)
 
@@ -66,6 +68,10 @@ def test_a_change_of_popularity_is_one_summand_for_both() -> None:
     assert torch.allclose(reweighted(log_p, old.log(), new.log()).exp(), by_bayes)
     uncorrected = log_p - old.log()  # what is learned without a correction
     assert torch.allclose((uncorrected + new.log()).softmax(-1), by_bayes)
+
+
+def test_every_loss_of_the_chapter_has_a_name() -> None:
+    assert since.LOSS_NAMES.keys() == {*FORMS, *enumerated.LOSSES}
 
 
 def test_what_is_unknown_is_refused(popular: towers.World) -> None:

@@ -19,6 +19,7 @@ over P of the full softmax of the served scores: the limit of many negatives. If
 minimum can move with their number.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,6 +39,25 @@ Served = Literal["f", "f + log q"]
 
 MODELS: tuple[Model, ...] = ("number per item", "no number per item", "cosine")
 SERVED: tuple[Served, ...] = ("f", "f + log q")
+
+LOSS_NAMES: Mapping[str, str] = {
+    "full": "all items",
+    "none": "no log q",
+    "kept": "log q from all logits, hits kept",
+    "masked": "log q from all logits, hits masked",
+    "importance": "log(m q) from negatives, hits masked",
+    "negatives": "log q from negatives, hits masked",
+    "baseline": "log q from negatives, hits masked",
+    "refined": "refined",
+    "mixed": "mixed negatives",
+    "popularity": "negatives by popularity",
+    "siglip": "SigLIP",
+    "gbce": "gBCE",
+}
+"""The chapter's words for the losses of :mod:`sumexp.negatives.enumerated` and :mod:`sumexp.chapters.catalogue.forms`.
+
+The catalogue's ``negatives`` and the enumeration's ``baseline`` are the same loss.
+"""
 
 
 @dataclass(frozen=True)
