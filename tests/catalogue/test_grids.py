@@ -22,7 +22,7 @@ def test_all_forms_are_trained_at_the_same_rates() -> None:
     assert {one.form for one in asked if not one.number} == set(forms.FORMS)
     assert {one.negatives for one in asked if one.form == "popularity" and not one.number} == {128}
     assert {one.rates for one in asked} == {grids.RATES}
-    assert len(asked) == len(set(asked)) == 5 * (13 + 11)
+    assert len(asked) == len(set(asked)) == 7 * (13 + 11)
 
 
 def test_without_gowalla_a_catalogue_is_drawn() -> None:

@@ -37,7 +37,7 @@ def found(source: Source) -> Found | None:
             if own := complete(train, asked, grids.data):
                 cases: dict[Member, Trained] = {}
                 for stack, run in zip(asked, own, strict=True):
-                    cases |= comparison.gathered(stack, run.arrays, run.history)
+                    cases = comparison.joined(cases, comparison.gathered(stack, run.arrays, run.history))
                 return Found(profile, tuple(run.key for run in own), cases)
     return None
 

@@ -1,6 +1,6 @@
 """Comparisons of trained stacks, on made-up numbers."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -42,6 +42,24 @@ def test_runs_are_gathered_by_case_in_the_order_of_the_seeds() -> None:
         assert runs.losses.tolist() == [[100 * c + s, 1000 + 100 * c + s] for s in (3, 5, 7)]
         assert runs.test["relaxed"][:, 1].tolist() == [100 * c + s + 0.1 for s in (3, 5, 7)]
         assert runs.validation["bound"][:, 0].tolist() == [-10 * (100 * c + s) for s in (3, 5, 7)]
+
+
+def test_stacks_of_other_seeds_join() -> None:
+    """The seeds 3 and 5 in one stack and 7 in another say what one stack of all says."""
+
+    def of(seeds: set[int]) -> dict[Member, comparison.Trained]:
+        kept = [s for s, member in enumerate(MEMBERS) if member.seed in seeds]
+        arrays = {name: values[kept] for name, values in ARRAYS.items()}
+        lines = [line for line, s in enumerate(HISTORY["member"]) if s in kept]
+        history = {name: [values[line] for line in lines] for name, values in HISTORY.items()}
+        history["member"] = [kept.index(s) for s in history["member"]]
+        return comparison.gathered(replace(STACK, members=tuple(MEMBERS[s] for s in kept)), arrays, history)
+
+    whole = comparison.joined(of({3, 5}), of({7}))
+    np.testing.assert_equal(
+        {case: asdict(whole[case]) for case in FOUND}, {case: asdict(FOUND[case]) for case in FOUND}
+    )
+    assert comparison.joined({}, FOUND) == FOUND == comparison.joined(FOUND, {})
 
 
 def test_differences_are_paired_by_seed_and_by_image() -> None:

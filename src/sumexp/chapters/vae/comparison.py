@@ -96,6 +96,20 @@ def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trai
     return trained
 
 
+def joined(first: Cases, second: Cases) -> dict[Member, Trained]:
+    """The cases of two stacks of a data set; of a case that is in both the seeds of both."""
+    both = {case: _joined(first[case], second[case]) for case in first.keys() & second.keys()}
+    return {case: both.get(case, runs) for case, runs in {**first, **second}.items()}
+
+
+def _joined(first: Trained, second: Trained) -> Trained:
+    def parts(name: str) -> dict[Criterion, Values]:
+        return {each: np.concatenate([getattr(first, name)[each], getattr(second, name)[each]]) for each in CRITERIA}
+
+    losses, by_count = (np.concatenate([getattr(first, n), getattr(second, n)]) for n in ("losses", "by_count"))
+    return Trained((*first.seeds, *second.seeds), losses, parts("validation"), parts("test"), by_count)
+
+
 def training_loss(first: Trained, second: Trained) -> list[Interval]:
     """The difference of the training losses after each epoch, paired by seed; a ValueError if the seeds differ."""
     _check(first, second)
@@ -129,18 +143,18 @@ SHOWN = frozenset({"images", "shown", "reconstructions", "imagined", "probe", "p
 """What the chapter shows of the first stack of a data set alone."""
 
 
-def condensed(arrays: Mapping[str, NDArray[Any]], first: bool) -> dict[str, NDArray[Any]]:
-    """The arrays of a stack with means over images in place of a number for each image, and without pictures.
+def condensed(arrays: Mapping[str, NDArray[Any]], shown: bool, judged: bool) -> dict[str, NDArray[Any]]:
+    """The arrays of a stack with means over images in place of a number for each image.
 
-    The first stack of a data set keeps its pictures and the numbers of the test images: the chapter shows both.
+    Stacks that are ``shown`` keep their pictures, those that are ``judged`` the numbers of the test images.
     """
 
     def kept(name: str, values: NDArray[Any]) -> NDArray[Any]:
-        if name.startswith("validation_") or (name.startswith("test_") and not first):
+        if name.startswith("validation_") or (name.startswith("test_") and not judged):
             return np.asarray(values.astype(np.float64).mean(1, keepdims=True))
         return np.asarray(values)
 
-    return {name: kept(name, values) for name, values in arrays.items() if first or name not in SHOWN}
+    return {name: kept(name, values) for name, values in arrays.items() if shown or name not in SHOWN}
 
 
 def _check(first: Trained, second: Trained) -> None:
