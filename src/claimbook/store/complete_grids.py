@@ -26,11 +26,14 @@ def mark(grid: str, source: str, profile: str, device: str) -> Computation:
     return Computation("grid", f"{grid}-{source}", {"profile": profile, "device": device} | parts.data([source]) | code)
 
 
-def trained(grid: str, names: Iterable[str], profile: str, device: str) -> list[str]:
+def trained(grid: str, names: Iterable[str], profile: str, device: str, seed: int = 0) -> list[str]:
     """The data sets on which a chapter shows models: at profile ``cpu`` those whose runs are all there.
 
     At the other profiles those that are there themselves: ``smoke`` trains for a moment, and ``paper`` is asked for.
+    A grid has runs of one first seed; a reader's ``seed`` at ``cpu`` takes what the chapter falls back to.
     """
+    if profile == TRAINED_BEFORE and seed:
+        return []
     return [name for name, origin in _origins(grid, names, profile, device).items() if origin]
 
 

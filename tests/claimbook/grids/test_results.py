@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,7 @@ def test_the_books_runs_are_shown_without_data_and_store(
         assert new.brought is not None
         assert not new.brought.is_stale
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
+    assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu", seed=1) == []
     assert complete_grids.trained("tiny", ["mnist"], "smoke", "cpu") == []
     assert not Store(tmp_path / "another store").entries("run")
     assert bundled.origin([found[0].key]) == "came with the book"
@@ -172,12 +174,13 @@ def test_what_is_missing_is_said() -> None:
         results.check("tiny", "cpu", default(), 3)
 
 
-def test_a_stack_keeps_means_over_images_and_the_first_its_test_images_and_pictures() -> None:
+def test_a_stack_keeps_means_over_images_but_for_what_is_shown_and_judged() -> None:
     generator = np.random.default_rng(0)
     names = ("test_bound", "validation_bound", "x", "images")
     arrays = {name: generator.normal(size=(2, 50)).astype(np.float32) for name in names}
-    for first, columns in ((False, {"test_bound": 1}), (True, {"test_bound": 50, "images": 50})):
-        slim = comparison.condensed(arrays, first)
+    for shown, judged in product((False, True), repeat=2):
+        slim = comparison.condensed(arrays, shown, judged)
+        columns = {"test_bound": 50 if judged else 1} | ({"images": 50} if shown else {})
         assert {name: values.shape[1] for name, values in slim.items()} == columns | {"validation_bound": 1, "x": 50}
         assert (slim["validation_bound"][:, 0] == arrays["validation_bound"].astype(np.float64).mean(1)).all()
         assert (slim["x"] == arrays["x"]).all()
