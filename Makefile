@@ -8,10 +8,7 @@ ONLY ?=
 STORED ?=
 GRID ?=
 RUNS ?= 3
-EXECUTOR ?=
-JOBS ?= 20
 DRY ?=
-OPTIONS ?=
 PORT ?= 8000
 
 ifeq ($(filter $(TORCH),cpu cuda),)
@@ -40,11 +37,10 @@ READY = .venv/ready-$(TORCH)
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1	\2/p' Makefile | expand -t 16
 	@echo "  Variables: PROFILE=smoke|cpu|paper  DEVICE=auto|cpu|cuda  CORES=n  ONLY=\"chapter ...\"  STORED=1  TORCH=cpu|cuda  PYTHON=python3.x"
-	@echo "  of book and runs:  EXECUTOR=slurm  JOBS=n  OPTIONS=\"more options of Snakemake\"; of runs: GRID=vae|fits|longtail|retrieval|catalogue  DRY=1"
+	@echo "  of runs:  GRID=vae|fits|longtail|retrieval|catalogue  DRY=1"
 
 book: $(READY) ## Execute the notebooks that are out of date and render the book: build/html/index.html
-	@$(RUN) claimbook.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' \
-	  --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)' --stored '$(STORED)'
+	@$(RUN) claimbook.cli book --profile '$(PROFILE)' --device '$(DEVICE)' --cores '$(CORES)' --only '$(ONLY)' --stored '$(STORED)'
 
 books: $(READY) ## Build it four times, smoke and cpu, without data and with: stops at the first guard that fails
 	@set -e; export SUMEXP_STORE="$$(.venv/bin/python -c '$(STORE)')"; for profile in smoke cpu; do \
@@ -57,7 +53,7 @@ pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get ins
 
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval|catalogue, DRY=1 prints what it costs
 	@$(RUN) claimbook.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
-	  $(if $(DRY),--dry-run,--cores '$(CORES)' --executor '$(EXECUTOR)' --jobs '$(JOBS)' --options '$(OPTIONS)')
+	  $(if $(DRY),--dry-run,--cores '$(CORES)')
 
 check-results: $(READY) ## Compute some of the runs that come with the book again, and compare: GRID=vae RUNS=3
 	@$(RUN) claimbook.cli runs check --grid '$(GRID)' --runs '$(RUNS)' --device '$(DEVICE)'

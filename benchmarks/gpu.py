@@ -168,7 +168,7 @@ def relaxed(quick: bool) -> Iterator[dict[str, Any]]:
 
 def executed(profile: str, device: str, only: str = "") -> dict[str, float]:
     """Seconds of each chapter, all from an empty store, side by side on all cores."""
-    from claimbook.pipeline import book, plan, workflow
+    from claimbook.pipeline import book, plan
     from claimbook.store import default
     from claimbook.store.files import write_text
 
@@ -176,7 +176,7 @@ def executed(profile: str, device: str, only: str = "") -> dict[str, float]:
         made = plan.make(profile, device, only)
         plan.BUILD.mkdir(exist_ok=True)
         write_text(plan.PLAN, made.model_dump_json())
-        book.execute(made, workflow.Machines(os.cpu_count() or 1))
+        book.execute(made, os.cpu_count() or 1)
         entries = {name: default().find(made.notebooks[name]) for name in made.selected}
         return {name: entry.provenance.seconds for name, entry in entries.items() if entry is not None}
 

@@ -15,12 +15,12 @@ from claimbook.store import default
 ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
-from claimbook.pipeline import book, pages, plan, view, workflow
+from claimbook.pipeline import book, pages, plan, view
 from claimbook.store.files import write_text
 
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())
-book.execute(made, workflow.Machines(os.cpu_count()))  # the other workers wait
+book.execute(made, os.cpu_count())  # the other workers wait
 view.show_executed(pages.chapters(made))
 """
 SOURCES = (
@@ -32,7 +32,6 @@ SOURCES = (
     "claims",
     "benchmarks",
     "tests",
-    "workflow",
 )
 
 

@@ -10,27 +10,21 @@ notebook_app = typer.Typer(no_args_is_help=True, help="Run one notebook with par
 
 Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
-Executor = Annotated[str, typer.Option(help="Have Snakemake send the work to a cluster, such as slurm.")]
-Jobs = Annotated[int, typer.Option(help="How many pieces of it the cluster is given at a time.")]
-Options = Annotated[str, typer.Option(help="More options for Snakemake.")]
+ALL = os.cpu_count() or 1
+Cores = Annotated[int, typer.Option(min=1, help="How many cores to use.")]
 
 
 def book_command(
     profile: Profile = "cpu",
     device: Device = "auto",
-    cores: Annotated[int, typer.Option(help="How many cores to use.")] = os.cpu_count() or 1,
+    cores: Cores = ALL,
     only: Annotated[str, typer.Option(help="Chapters to execute, separated by spaces; all by default.")] = "",
     stored: Annotated[str, typer.Option(help="1: render what the store has; partial: even if entries lack.")] = "",
-    executor: Executor = "",
-    jobs: Jobs = 20,
-    options: Options = "",
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
     from claimbook.pipeline import book
-    from claimbook.pipeline.workflow import Machines
 
-    machines = Machines(cores, executor, jobs, options)
-    typer.echo(f"the book: {book.build(profile, device, only, machines, stored=stored)}")
+    typer.echo(f"the book: {book.build(profile, device, only, cores, stored=stored)}")
 
 
 def step_command(step: str, argument: str) -> None:

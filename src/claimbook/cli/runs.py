@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from claimbook.cli.book import Device, Executor, Jobs, Options, Profile
+from claimbook.cli.book import Cores, Device, Profile
 from claimbook.cli.tables import SHORT, as_size, print_table
 
 if TYPE_CHECKING:
@@ -75,30 +75,26 @@ def run_command(
     device: Device = "auto",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and what it costs.")] = False,
     only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so, here.")] = "",
-    cores: Annotated[int, typer.Option(help="Run side by side what fits on so many cores.")] = 1,
-    executor: Executor = "",
-    jobs: Jobs = 20,
-    options: Options = "",
+    cores: Cores = 1,
 ) -> None:
     """Compute the runs of a grid that the store lacks."""
     from claimbook import BookError
     from claimbook.grids.filling import fill, leave_marks
     from claimbook.grids.jobs import jobs_of, kind_of
-    from claimbook.pipeline.workflow import Machines
     from claimbook.store import default
+    from claimbook.store.settings import resolve_device
 
     wanted = jobs_of(grid, profile)
     if dry_run:
         _dry_run(grid, profile, kind_of(device), only)
         return
-    machines = Machines(cores, executor, jobs, options)
-    device = machines.device(device)
+    device = resolve_device(device)
     if only:
         if not (chosen := _chosen(wanted, device, only)):
             raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
         _here(chosen, device)
     else:
-        fill(grid, profile, device, machines)
+        fill(grid, profile, device, cores)
         leave_marks(grid, profile, device)
         typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
 

@@ -1,22 +1,20 @@
-"""Having Snakemake compute the runs of a grid: on this machine, several side by side, or on a cluster."""
-
-import math
+"""Computing the runs of a grid, several side by side."""
 
 from claimbook import BookError
 from claimbook.grids.costs import estimates
 from claimbook.grids.jobs import by_source, computations, jobs_of
-from claimbook.pipeline import workflow
-from claimbook.pipeline.workflow import Machines, Task
+from claimbook.pipeline import scheduler
+from claimbook.pipeline.scheduler import Task
 from claimbook.store import default
 from claimbook.store.complete_grids import mark
 from claimbook.store.provenance import Meter
 
 
-def fill(grid: str, profile: str, device: str, machines: Machines) -> None:
-    """Have Snakemake compute on the machines what the store lacks of a grid."""
+def fill(grid: str, profile: str, device: str, cores: int) -> None:
+    """Compute the runs of a grid that the store lacks."""
     total, log = len(jobs_of(grid, profile)), default().root / "logs" / f"{grid}-{profile}-{device}.log"
     tasks = longest_first(grid, profile, device)
-    if tasks and (lacking := workflow.run(tasks, machines, log)):
+    if tasks and (lacking := scheduler.run(tasks, cores, log)):
         raise BookError(
             f"{len(lacking)} of {total} runs are not finished: see above, and {log}. What is finished is kept, "
             "and killed runs go on from their checkpoints: give the same command again"
@@ -24,20 +22,15 @@ def fill(grid: str, profile: str, device: str, machines: Machines) -> None:
 
 
 def longest_first(grid: str, profile: str, device: str) -> list[Task]:
-    """The runs of a grid that the store lacks: no core waits for a long one at the end.
-
-    A cluster lets each run for three times the estimate and ten minutes.
-    """
+    """The runs of a grid that the store lacks: no core waits for a long one at the end."""
     store, jobs = default(), jobs_of(grid, profile)
     costs = estimates(grid, device, store)
     found = []
     for job, wanted in zip(jobs, computations(jobs, device), strict=True):
         if store.lacking([wanted]):
-            seconds = costs[job.name].seconds(job)
             arguments = ("runs", "run", "--grid", grid, "--profile", profile, "--device", device, "--only", wanted.key)
-            minutes = 10 + math.ceil(3 * seconds / 60)
-            task = Task(f"run_{wanted.key}", wanted, arguments, minutes, device == "cuda", job.threads)
-            found.append((seconds, task))
+            task = Task(wanted, arguments, device == "cuda", job.threads)
+            found.append((costs[job.name].seconds(job), task))
     return [task for _, task in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
 

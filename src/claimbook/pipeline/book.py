@@ -9,17 +9,16 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
 from filelock import FileLock, Timeout
 
 from claimbook import BookError
-from claimbook.pipeline import notebooks, pages, view, workflow
+from claimbook.pipeline import notebooks, pages, scheduler, view
 from claimbook.pipeline import plan as plans
 from claimbook.pipeline.plan import BUILD, FINISHED, PLAN, Plan
-from claimbook.pipeline.workflow import Machines, Task
+from claimbook.pipeline.scheduler import Task
 from claimbook.register.outcomes import PROOFS, TESTS, file_of
 from claimbook.store import default, parts, processes, progress
 from claimbook.store.computation import digest
@@ -28,25 +27,21 @@ from claimbook.store.provenance import device_name
 from claimbook.store.settings import choice, gpu_shares
 
 PAGE = view.HTML / "index.html"
-MINUTES = {"smoke": 30, "cpu": 120, "paper": 24 * 60}
-"""How long a cluster lets a chapter run."""
 
 
-def build(profile: str, device: str, only: str, machines: Machines, *, stored: str = "") -> Path:
+def build(profile: str, device: str, only: str, cores: int, *, stored: str = "") -> Path:
     """Build the book; returns its first page.
 
-    The machines execute the chapters in ``only``, separated by spaces, or all; all else is done here. If ``stored`` is
-    ``1`` nothing is executed, and missing entries are an error; with ``partial`` the pages are rendered without them.
+    It executes the chapters in ``only``, separated by spaces, or all. If ``stored`` is ``1`` it executes nothing, and
+    missing entries are an error; with ``partial`` the pages are rendered without them.
     """
     choice("STORED", stored, ("", "1", "partial"))
-    if machines.executor:
-        machines.device(device)
     arguments = profile, device, only, stored
     # Most builds have nothing to do, which the bytes of the sources and the list of runs and grids show before anything
     # is worked out. What else is stored they do not show.
     if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
         return PAGE
-    plan = plans.make(profile, device, only, stored=bool(stored or machines.executor))
+    plan = plans.make(profile, device, only, stored=bool(stored))
     BUILD.mkdir(exist_ok=True)
     with _alone():
         now = _fingerprint(arguments)
@@ -55,29 +50,24 @@ def build(profile: str, device: str, only: str, machines: Machines, *, stored: s
         if stored == "1":
             _check_stored(plan)
         elif not stored:
-            execute(plan, machines)
-            _decide(plan, machines.cores)  # with the runs that notebooks have trained
-        _show(plan, machines.cores)
+            execute(plan, cores)
+            _decide(plan, cores)  # with the runs that notebooks have trained
+        _show(plan, cores)
         write_text(FINISHED, f"{now} {_results()}")
     return PAGE
 
 
-def execute(plan: Plan, machines: Machines) -> None:
+def execute(plan: Plan, cores: int) -> None:
     """Have the chapters executed that the store lacks."""
     lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
     # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
     lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
-    minutes = MINUTES[plan.profile]
-    tasks = [
-        Task(f"notebook_{one.name}", one, ("step", "notebook", one.name), minutes, one.settings.get("device") == "cuda")
-        for one in lacking
-    ]
-    log = BUILD / "logs" / "snakemake.log"
-    if any(task.gpu for task in tasks) and not machines.executor:
-        machines = replace(machines, share=1 if plan.profile == "paper" else gpu_shares(machines.cores))
-        names = ", ".join(task.wanted.name for task in tasks if task.gpu)
-        print(f"on {device_name('cuda')} chapters train, {machines.share} at a time: {names}; all else runs on the CPU")
-    if tasks and workflow.run(tasks, machines, log):
+    tasks = [Task(one, ("step", "notebook", one.name), one.settings.get("device") == "cuda") for one in lacking]
+    share, log = 1, BUILD / "logs" / "chapters.log"
+    if names := ", ".join(task.wanted.name for task in tasks if task.gpu):
+        share = 1 if plan.profile == "paper" else gpu_shares(cores)
+        print(f"on {device_name('cuda')} chapters train, {share} at a time: {names}; all else runs on the CPU")
+    if tasks and scheduler.run(tasks, cores, log, share=share):
         raise BookError(
             f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
         )

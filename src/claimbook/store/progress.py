@@ -61,7 +61,7 @@ def shown() -> Iterator[None]:
     """Print, while the block runs, what its processes report."""
     with scratch("sumexp-progress-") as folder, Path(folder, "lines").open("w+", encoding="utf-8") as file:
         os.environ[FILE] = file.name
-        ended, output = Event(), sys.stderr  # which Snakemake replaces
+        ended, output = Event(), sys.stderr
 
         def follow() -> None:
             over = False

@@ -23,9 +23,9 @@ BUILDS, LONGEST = "test_the_book_is_built", ("test_pages.py", "test_pdf.py")
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
 RENDER = """
 import os
-from claimbook.pipeline import book, workflow
+from claimbook.pipeline import book
 
-book.build("smoke", "cpu", "", workflow.Machines(os.cpu_count()), stored="partial")
+book.build("smoke", "cpu", "", os.cpu_count(), stored="partial")
 """
 
 

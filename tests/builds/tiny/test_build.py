@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claimbook import BookError
-from claimbook.pipeline import book, staging, workflow
+from claimbook.pipeline import book, staging
 from claimbook.store import Computation, Store, complete_grids, default
 from claimbook.store.provenance import Meter
 from tests.claimbook.pipeline.tiny import SETTINGS, Project, chapter, make_project
@@ -73,18 +72,6 @@ def test_a_changed_proof_and_a_grid_found_whole_are_something_to_do(
     told.append(book._fingerprint(()))
     assert len(set(told)) == 4
     assert book._fingerprint(()) == told[-1]
-
-
-def test_a_store_that_cannot_be_made_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
-    with pytest.raises(BookError, match=r"no workflow/Snakefile here .*; run this from the project's root"):
-        workflow.run([], workflow.Machines(1), tmp_path / "log")
-    (tmp_path / "workflow").mkdir()
-    (tmp_path / "workflow/Snakefile").touch()
-    (tmp_path / "store").touch()
-    with pytest.raises(BookError, match=r"cannot keep .*store: .*File exists.*; name another folder by SUMEXP_STORE"):
-        workflow.run([], workflow.Machines(1), tmp_path / "log")
 
 
 def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:

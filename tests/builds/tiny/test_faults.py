@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from claimbook import BookError
 from claimbook.cli.commands import app
 from claimbook.store import Store
-from tests.claimbook.pipeline.tiny import ROOT, Project, chapter
+from tests.claimbook.pipeline.tiny import Project, chapter
 
 
 def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
@@ -40,7 +40,6 @@ def asked(*arguments: str) -> str:
         (("book", "--profile", "huge"), "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
         (("book", "--device", "tpu"), "DEVICE is 'tpu'; expected one of auto, cpu, cuda"),
         (("book", "--only", "one three"), "ONLY is 'three'; expected one of one, two"),
-        (("book", "--cores", "0"), "CORES is 0; expected 1 or more"),
         (("notebook", "run", "three"), "no notebook 'three' in notebooks/; there are: one, two"),
         (
             ("notebook", "run", "one", "-p", "sede=1"),
@@ -120,45 +119,6 @@ def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Proj
     assert project.entries("notebook", "one") == between
     assert project.executed()["two"] != executed["two"]
     assert not os.path.lexists(project.path / "build/failed/two.ipynb")
-
-
-DRIVER = """
-import signal, sys
-from pathlib import Path
-from claimbook import cli
-from claimbook.pipeline import workflow
-from claimbook.store import Computation
-
-signal.signal(signal.SIGTERM, cli._end)
-after = sys.argv[1] == "after"
-command = "true" if after else "touch started; sleep 300"
-record = {"name": "a", "command": f"cd {Path.cwd()} && {command}", "minutes": 1, "gpu": False, "threads": 1}
-workflow.Task.record = lambda task: record
-task = workflow.Task("a", Computation("run", "a", {}), (), 1, False)
-workflow.run([task], workflow.Machines(1), Path("log"))
-Path("started").touch()
-signal.pause()
-"""
-
-
-@pytest.mark.parametrize("moment", ["while", "after"])
-def test_a_driver_ends_by_sigterm_while_snakemake_runs_and_after_it(tmp_path: Path, moment: str) -> None:
-    """As ``docker stop``, systemd and Slurm ask for: at once, with all that it started, and nothing is left."""
-    shutil.copytree(ROOT / "workflow", tmp_path / "workflow")
-    (tmp_path / "tmp").mkdir()
-    environment = os.environ | {"SUMEXP_STORE": str(tmp_path / "store"), "TMPDIR": str(tmp_path / "tmp")}
-    environment |= {"PYTHONPATH": os.pathsep.join(sys.path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    driver = subprocess.Popen([sys.executable, "-c", DRIVER, moment], cwd=tmp_path, env=environment)
-    assert wait_until((tmp_path / "started").exists, 60)
-    family = psutil.Process(driver.pid).children(recursive=True)
-    assert bool(family) == (moment == "while")
-    driver.terminate()
-    try:
-        assert driver.wait(10) == 128 + signal.SIGTERM
-    finally:
-        driver.kill()
-    assert wait_until(lambda: not any(process.is_running() for process in family), 5)
-    assert not list((tmp_path / "tmp").glob("sumexp-*"))
 
 
 def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None:

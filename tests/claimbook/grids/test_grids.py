@@ -1,9 +1,7 @@
 """Grids of runs: what the store has of them and what they cost; and the commands that say so."""
 
 import json
-import os
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,9 +16,9 @@ from claimbook.authoring import runs
 from claimbook.cli.commands import app
 from claimbook.grids import costs, filling, jobs
 from claimbook.grids.labels import differences
-from claimbook.pipeline import workflow
+from claimbook.pipeline import scheduler
 from claimbook.pipeline.inputs import declared_runs, parse, source_path
-from claimbook.store import Computation, complete_grids, default, entries, parts, processes
+from claimbook.store import Computation, complete_grids, default, entries, parts
 from claimbook.store.checkpoints import Checkpoint
 from sumexp import datasets
 from sumexp._runtime import Result
@@ -226,61 +224,39 @@ def test_one_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
         CliRunner().invoke(app, ["runs", "run", "--grid", "tiny", "--only", wanted(-1).key], catch_exceptions=False)
 
 
-def test_runs_are_handed_on_longest_first_with_the_time_they_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for(monkeypatch, lambda profile, there: (job(0, 2), job(1, 3), job(2, 1)))
     tasks = filling.longest_first("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
     settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
     assert tasks[0].arguments == ("runs", "run", *settings)
-    assert (tasks[0].minutes, tasks[0].threads, tasks[0].gpu) == (10 + 1, 2, False)  # 3 * 1.5 s, rounded up
+    assert (tasks[0].threads, tasks[0].gpu) == (2, False)
     assert filling.longest_first("tiny", "smoke", "cuda")[0].gpu
     finish(2, seconds=600.0, size=10_000)
     tasks = filling.longest_first("tiny", "smoke", "cpu")
-    assert [(task.wanted.key, task.minutes) for task in tasks] == [(place(1).name, 10 + 90), (place(0).name, 10 + 60)]
+    assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0)]
 
 
-@pytest.mark.parametrize("executor", ["", "slurm"])
-def test_snakemake_is_asked_once_for_what_is_lacking(
-    executor: str, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_missing_is_computed_by_tasks_on_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def compute(arguments: list[str]) -> None:
-        tasks = json.loads(Path(arguments[-1].removeprefix("tasks=")).read_text("utf-8"))
-        asked.append((arguments, tasks, os.environ.get(processes.DRIVER), Path.cwd()))
+    def compute(tasks: list[scheduler.Task], cores: int, log: Path) -> list[scheduler.Task]:
+        asked.append((len(tasks), cores, log))
         assert not place(1).exists()  # it was damaged
-        for number in (0, 1, 2)[: 3 if len(asked) > 1 else 2]:
+        for number in (0, 1, 2)[: 1 + len(asked)]:
             kept(number)
+        return [one for one in tasks if not default().has(one.wanted)]
 
-    project = tmp_path / "the project"
-    (project / "workflow").mkdir(parents=True)
-    (project / "workflow/Snakefile").touch()
-    monkeypatch.chdir(project)
-    monkeypatch.setattr("snakemake.cli.main", compute)
-    monkeypatch.setattr(workflow, "find_spec", lambda name: name == "snakemake_executor_plugin_slurm" or None)
-    monkeypatch.setenv(processes.DRIVER, "0 0")
+    monkeypatch.setattr(scheduler, "run", compute)
     kept(1)
-    arguments = ["run", "--grid", "tiny", "--device", "cpu", "--cores", "3", "--options", "--quiet 'a b'"]
-    arguments += ["--executor", executor, "--jobs", "7"]
+    arguments = ["run", "--grid", "tiny", "--device", "cpu", "--cores", "3"]
     (place(1) / "run.json").write_text("{}")
     assert "1 of 3 runs are not finished" in command(*arguments, code=1)
     (place(1) / "run.json").write_text("{}")
-    assert "all 3 runs are in the store" in command(*arguments)
-    assert len(command(*arguments)) > 0
-    assert len(asked) == 2
-    given, tasks, driver, folder = asked[0]
-    assert given[:2] == ["--snakefile", str(project / "workflow/Snakefile")]
-    assert given[-4:] == ["--quiet", "a b", "--config", f"tasks={folder}/tasks.json"]
-    where = ("--executor slurm --jobs 7 --retries 2 --latency-wait 60", "--cores 3 --resources gpu=1")
-    assert " ".join(given[:-4]).endswith(where[executor == ""])
-    assert (driver or "").partition(" ")[0] == ("" if executor else str(os.getpid()))
-    assert (folder.parent == project / "build") is (executor == "slurm")  # which all nodes see
-    assert folder.exists() is (executor == "slurm")  # with the cluster's logs of what failed
-    assert not asked[1][-1].exists()
-    assert [task["name"] for task in tasks] == [f"run_{place(number).name}" for number in (2, 1, 0)]
-    asked_for = f"--grid tiny --profile cpu --device cpu --only {place(2).name}"
-    assert tasks[0]["command"] == (f"cd '{project}' && {sys.executable} -m claimbook.cli runs run {asked_for}")
-    assert (root / "logs/tiny-cpu-cpu.log").exists()
+    for _ in range(2):
+        assert "all 3 runs are in the store" in command(*arguments)
+    log = default().root / "logs/tiny-cpu-cpu.log"
+    assert asked == [(3, 3, log), (2, 3, log)]
 
 
 @pytest.mark.parametrize(
@@ -290,16 +266,9 @@ def test_snakemake_is_asked_once_for_what_is_lacking(
         (["--grid", "tiny", "--profile", "huge"], "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
         (["--grid", "tiny", "--device", "tpu"], "device is 'tpu'; expected one of auto, cpu, cuda"),
         (["--grid", "tiny", "--device", "cpu", "--only", "xyz"], "no run of the grid tiny, .* begins with 'xyz'"),
-        (["--grid", "tiny", "--device", "cpu", "--cores", "-1"], "CORES is -1; expected 1 or more"),
-        (["--grid", "tiny", "--device", "cpu", "--executor", "nosuch"], "'nosuch', which is not installed; run: .* -m"),
-        (["--grid", "tiny", "--executor", "slurm"], "device for EXECUTOR=slurm is 'auto'; expected one of cpu, cuda"),
-        (["--grid", "tiny", "--device", "cpu", "--executor", "slurm", "--jobs", "0"], "JOBS is 0; expected 1 or more"),
     ],
 )
-def test_wrong_input_is_named_before_anything_runs(
-    root: Path, arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(workflow, "find_spec", lambda name: None if "nosuch" in name else True)
+def test_wrong_input_is_named_before_anything_runs(arguments: list[str], message: str) -> None:
     assert re.search(message, command("run", *arguments, code=1))
     assert CALLS == []
 
@@ -343,7 +312,7 @@ def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.Monk
     command("run", "--grid", "tiny", "--device", "cpu", "--only", wanted(0).key)
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == []
     asked = jobs.jobs_of("tiny", "cpu")
-    monkeypatch.setattr(workflow, "run", lambda *_: [jobs.run(one, "cpu") for one in asked][:0])
+    monkeypatch.setattr(scheduler, "run", lambda *_: [jobs.run(one, "cpu") for one in asked][:0])
     command("run", "--grid", "tiny", "--device", "cpu")
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
 

@@ -195,7 +195,6 @@ def make_project(path: Path, *, real_renderer: bool = False) -> Project:
     for package in (claimbook, sumexp):  # with their bytecode, as installed packages have it
         shutil.copytree(package.__path__[0], path / "src" / package.__name__)
     shutil.copy2(ROOT / "constraints.txt", path)
-    shutil.copytree(ROOT / "workflow", path / "workflow")
     for name, text in SETTINGS.items():
         project.write(name, text)
     for name in ("one", "two"):

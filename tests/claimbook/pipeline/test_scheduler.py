@@ -1,0 +1,123 @@
+"""Tasks run side by side: how many at a time, in which order, and what becomes of those that fail or are killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from claimbook import BookError
+from claimbook.pipeline import scheduler
+from claimbook.pipeline.scheduler import Task
+from claimbook.store import Computation, default
+
+COMPUTE = """
+import sys, time
+from pathlib import Path
+
+def say(what):
+    with open("events", "a") as events:
+        events.write(f"{what} {entry.name}\\n")
+
+entry = Path(sys.argv[1])
+say("begin")
+"""
+KEEP = """
+entry.mkdir(parents=True)
+(entry / "file").touch()
+say("end")
+"""
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder with a store; a task is lines of Python, run where the path of its entry is known."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    monkeypatch.setattr(scheduler, "COMMAND", (sys.executable, "-c"))
+    return tmp_path
+
+
+def task(name: str, lines: str = "", *, threads: int = 1, gpu: bool = False) -> Task:
+    wanted = Computation("run", name, {})
+    return Task(wanted, (COMPUTE + lines + KEEP, str(default().path(wanted))), gpu, threads)
+
+
+def events(tasks: list[Task]) -> Iterator[tuple[str, Task]]:
+    by_key = {task.wanted.key: task for task in tasks}
+    for line in Path("events").read_text().splitlines():
+        what, key = line.split()
+        yield what, by_key[key]
+
+
+def test_as_many_run_as_fit_and_the_first_begins_first(place: Path) -> None:
+    threads, gpu = (5, 2, 2, 1, 1, 1), (0, 1, 1, 1, 0, 0)
+    tasks = [task(str(n), "time.sleep(.1)", threads=threads[n], gpu=bool(gpu[n])) for n in range(6)]
+    assert scheduler.run(tasks, 3, place / "log", share=1) == []
+    begun, running = [], []
+    for what, one in events(tasks):
+        if what == "begin":
+            begun.append(one)
+            running.append(one)
+        else:
+            running.remove(one)
+        assert sum(min(other.threads, 3) for other in running) <= 3
+        assert sum(other.gpu for other in running) <= 1
+    assert begun[0] == tasks[0]  # it takes all cores
+    assert len(begun) == 6
+
+
+def test_two_run_side_by_side_and_a_failure_stops_no_other(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    meet = "Path({0!r}).touch()\nwhile not Path({1!r}).exists(): time.sleep(.01)\n"
+    tasks = [task("a", meet.format("a", "b") + "raise SystemExit('wrong')"), task("b", meet.format("b", "a"))]
+    tasks += [task("c", "print('ü')"), task("d", "import os; os.kill(os.getpid(), 9)")]
+    assert scheduler.run(tasks, 2, place / "logs/log") == [tasks[0], tasks[3]]
+    assert sorted(capfd.readouterr().err.splitlines()) == ["wrong", "ü"]
+    lines = [f"{one.wanted.name} {one.wanted.key[:12]}: " for one in tasks]
+    assert sorted((place / "logs/log").read_text("utf-8").splitlines()) == sorted(
+        [f"{lines[0]}wrong", f"{lines[0]}exit code 1", f"{lines[2]}ü", f"{lines[3]}exit code -9"]
+    )
+
+
+def test_a_store_that_cannot_be_made_is_named(place: Path) -> None:
+    (place / "store").touch()
+    with pytest.raises(BookError, match=r"cannot keep .*store/log.*: .*; name another folder by SUMEXP_STORE"):
+        scheduler.run([task("a")], 1, place / "store/logs/log")
+
+
+DRIVER = """
+import signal, sys
+from pathlib import Path
+from claimbook import cli
+from claimbook.pipeline import scheduler
+from claimbook.store import Computation
+
+signal.signal(signal.SIGTERM, cli._end)
+scheduler.COMMAND = (sys.executable, "-c")
+lines = "import time; from pathlib import Path; Path('started').touch(); time.sleep(300)"
+scheduler.run([scheduler.Task(Computation("run", "a", {}), (lines,), False)], 1, Path("log"))
+"""
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)])
+def test_a_driver_ends_by_a_signal_with_all_that_it_started(place: Path, number: signal.Signals, code: int) -> None:
+    """By ``docker stop``, systemd, Slurm, or Ctrl-C: at once, and nothing is left."""
+    (place / "tmp").mkdir()
+    environment = os.environ | {"TMPDIR": str(place / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER], env=environment)
+    try:
+        deadline = time.monotonic() + 60
+        while not (place / "started").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        [child] = psutil.Process(driver.pid).children(recursive=True)
+        driver.send_signal(number)
+        assert driver.wait(10) == code
+    finally:
+        driver.kill()
+    assert child.wait(5) is None  # it is gone, and was never ours
+    assert not list((place / "tmp").glob("sumexp-*"))
