@@ -54,19 +54,19 @@ class Case:
 
     Attributes:
         config: its settings.
-        fit: runs it on its data.
+        run: trains it on its data.
         rounds: the setting that counts steps, or epochs.
         kept: whether it keeps checkpoints.
     """
 
     config: Any
-    fit: Callable[..., Result]
+    run: Callable[..., Result]
     rounds: str = "epochs"
     kept: bool = True
 
     def __call__(self, rounds: int, device: str = "cpu", **given: Any) -> Result:
         """Its result after so many rounds."""
-        return self.fit(replace(self.config, **{self.rounds: rounds}), device=device, **given)
+        return self.run(replace(self.config, **{self.rounds: rounds}), device=device, **given)
 
 
 TEXT = corpus(*(list("abacabadabacaba"[i:]) for i in range(12)))
@@ -94,11 +94,6 @@ def queries() -> Queries:
 QUERIES = queries()
 
 
-def words(config: WordModelConfig, **given: Any) -> Result:
-    model = wordmodel.fit(config, TEXT, **given)
-    return Result(model.arrays(), model.metrics())
-
-
 def pictures() -> longtail.Labelled:
     """Two pictures and more of each of four classes, 8 x 8."""
     rng = np.random.default_rng(0)
@@ -117,9 +112,9 @@ TAGS = replace(TINY, batch=20)
 TOWERS = replace(test_catalogue.TINY, rates=(0.05,))
 
 
-def fitted(data: Any, fit: Callable[..., Result]) -> Callable[..., Result]:
+def fitted(data: Any, train: Callable[..., Result]) -> Callable[..., Result]:
     """A task on its data."""
-    return lambda config, **given: fit(config, data, **given)
+    return lambda config, **given: train(config, data, **given)
 
 
 def steps(config: Any, run: Callable[..., Result]) -> Case:
@@ -127,11 +122,11 @@ def steps(config: Any, run: Callable[..., Result]) -> Case:
     return Case(config, run, "steps", kept=False)
 
 
-on_pairs, on_queries = fitted(LAW, skipgram.fit), fitted(QUERIES, multilabel.fit)
-on_labels, on_parts = fitted(test_retrieval.DATA, retrieval.fit), fitted(test_catalogue.PARTS, catalogue.fit)
+on_pairs, on_queries = fitted(LAW, skipgram.train), fitted(QUERIES, multilabel.train)
+on_labels, on_parts = fitted(test_retrieval.DATA, retrieval.train), fitted(test_catalogue.PARTS, catalogue.train)
 
 CASES: Mapping[str, Case] = {
-    "models.wordmodel": steps(WordModelConfig(rank=2, batch=4), words),
+    "models.wordmodel": steps(WordModelConfig(rank=2, batch=4), fitted(TEXT, wordmodel.train)),
     "models.multilabel, softmax": Case(TAGS, on_queries),
     "models.multilabel, infonce": Case(replace(TAGS, loss="infonce"), on_queries),
     "models.skipgram, table": steps(PAIRS, on_pairs),
@@ -144,9 +139,9 @@ CASES: Mapping[str, Case] = {
     "catalogue, all items": Case(replace(TOWERS, form="full"), on_parts),
     "fits, draws": steps(FITS, fits.train),
     "fits, exact": steps(replace(FITS, samples=None), fits.train),
-    "longtail": Case(test_longtail.TINY, fitted(PICTURES, longtail.fit)),
-    "longtail.residual": Case(test_residual.TINY, fitted(PICTURES, residual.fit)),
+    "longtail": Case(test_longtail.TINY, fitted(PICTURES, longtail.train)),
+    "longtail.residual": Case(test_residual.TINY, fitted(PICTURES, residual.train)),
     "retrieval, all labels": Case(test_retrieval.TINY, on_labels),
     "retrieval, sampled": Case(replace(test_retrieval.TINY, method=test_retrieval.SAMPLED[0]), on_labels),
-    "vae": Case(VAE, fitted(FEW, vae.fit)),
+    "vae": Case(VAE, fitted(FEW, vae.train)),
 }

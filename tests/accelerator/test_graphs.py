@@ -94,7 +94,7 @@ def test_a_step_that_reads_back_falls_back_to_eager_steps() -> None:
 
 
 def test_a_captured_training_goes_on_from_its_checkpoint() -> None:
-    from tests.vae.test_training import Memory
+    from tests.tasks import Memory
 
     case = CASES["vae"]
     memory = Memory()

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from sumexp import datasets
 from sumexp.chapters.longtail import grids, images, residual
-from sumexp.chapters.longtail.residual import RUNNING, Learner, Residual, fit, initial, scores
+from sumexp.chapters.longtail.residual import RUNNING, Learner, Residual, initial, scores, train
 from sumexp.chapters.longtail.training import rate
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.datasets import labelled
@@ -178,7 +178,7 @@ def test_a_step_sees_standardised_pictures_cut_anew_in_each_epoch(
 
 
 def test_it_learns(data: Labelled) -> None:
-    found = fit(replace(TINY, epochs=12, width=8), data)
+    found = train(replace(TINY, epochs=12, width=8), data)
     assert found.arrays["errors"].shape == (1, 4)
     assert found.arrays["errors"].mean() == found.metrics["error"] < 0.5  # of 0.75 by chance
     assert found.arrays["counts"].tolist() == [40, 20, 10, 5]
@@ -188,21 +188,21 @@ def test_it_learns(data: Labelled) -> None:
 
 @pytest.mark.parametrize("method", grids.methods((4, 2, 8)), ids=lambda one: f"{one.loss} {one.name} {one.negatives}")
 def test_every_method_trains(method: Method, data: Labelled) -> None:
-    found = fit(replace(TINY, method=method, epochs=1), data)
+    found = train(replace(TINY, method=method, epochs=1), data)
     assert np.isfinite(found.history["train_loss"]).all()
     assert found.history["train_loss"][0] > 0
 
 
 def test_seeds_differ_and_methods_share_what_is_random(data: Labelled) -> None:
-    first, second = (fit(replace(TINY, epochs=1, seed=seed), data).history["train_loss"] for seed in (0, 1))
+    first, second = (train(replace(TINY, epochs=1, seed=seed), data).history["train_loss"] for seed in (0, 1))
     assert first != second
     # With a rate of next to nothing a weighting changes the loss alone, and all of its draws are shared.
     still = replace(TINY, epochs=1, learning_rate=1e-30)
     relative, importance = (
-        fit(replace(still, method=Method("softmax", "uniform", w, 4)), data).history["train_loss"][0]
+        train(replace(still, method=Method("softmax", "uniform", w, 4)), data).history["train_loss"][0]
         for w in ("relative", "importance")
     )
-    constant = fit(replace(still, method=Method("softmax", "uniform", "constant", 4)), data).history["train_loss"][0]
+    constant = train(replace(still, method=Method("softmax", "uniform", "constant", 4)), data).history["train_loss"][0]
     # Uniform over 4 classes with m = 4: importance weights are 1 = those of relative ones; constant ones 1/4.
     assert relative == importance > constant
 
@@ -224,10 +224,10 @@ def test_the_published_schedule() -> None:
 
 def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
     with pytest.raises(ValueError, match="there are 75 training pictures for a batch of 100; lower the batch"):
-        fit(replace(TINY, batch=100), data)
+        train(replace(TINY, batch=100), data)
     kept = data.train_labels != 1
     with pytest.raises(ValueError, match="class 1 has no training picture"):
-        fit(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
+        train(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
 
 
 def test_the_task_reads_its_data() -> None:

@@ -9,7 +9,7 @@ import torch
 from sumexp.chapters.longtail import Stack, grids, images, residual, training
 from sumexp.chapters.longtail.features import features
 from sumexp.chapters.longtail.residual import Residual
-from sumexp.chapters.longtail.training import Learner, fit
+from sumexp.chapters.longtail.training import Learner, train
 from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.datasets.labelled import Labelled
 from tests.longtail.pictures import patterns
@@ -30,17 +30,17 @@ def data() -> Labelled:
 
 
 def test_each_method_is_as_if_alone(data: Labelled) -> None:
-    together = fit(TINY, data)
+    together = train(TINY, data)
     assert together.arrays["errors"].shape == (len(METHODS), 4)
     for i in (0, 3, 5, 7):
-        alone = fit(replace(TINY, methods=(METHODS[i],)), data)
+        alone = train(replace(TINY, methods=(METHODS[i],)), data)
         assert alone.history["train_loss"].tolist() == pytest.approx(
             together.history["train_loss"][together.history["method"] == i].tolist(), rel=1e-4
         )
 
 
 def test_it_learns(data: Labelled) -> None:
-    found = fit(replace(TINY, epochs=20, hidden=16, filters=20), data)
+    found = train(replace(TINY, epochs=20, hidden=16, filters=20), data)
     balanced = found.arrays["errors"].mean(1)
     assert (balanced[:6] < 0.5).all()  # of 0.75 by chance
     assert found.arrays["counts"].tolist() == [40, 20, 10, 5]
@@ -86,10 +86,10 @@ def test_ties_at_the_top_are_errors(data: Labelled) -> None:
 
 def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
     with pytest.raises(ValueError, match="there are 75 training pictures for a batch of 100; lower the batch"):
-        fit(replace(TINY, batch=100), data)
+        train(replace(TINY, batch=100), data)
     kept = data.train_labels != 1
     with pytest.raises(ValueError, match="class 1 has no training picture"):
-        fit(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
+        train(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
 
 
 # Features

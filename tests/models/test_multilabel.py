@@ -69,9 +69,9 @@ def test_gradients_at_cosines_of_one_are_finite() -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: Queries) -> None:
-    found = multilabel.fit(replace(TINY, loss=loss), data)
+    found = multilabel.train(replace(TINY, loss=loss), data)
     arrays, metrics = found.arrays, found.metrics
-    again = multilabel.fit(replace(TINY, loss=loss), data).arrays
+    again = multilabel.train(replace(TINY, loss=loss), data).arrays
     for name, values in arrays.items():
         assert np.array_equal(values, again[name])
         assert np.isfinite(values).all()
@@ -134,7 +134,7 @@ def test_words_of_shakespeare_keep_every_bound() -> None:
     data = queries.load("shakespeare")
     assert data.train.shape == (399, 400)
     assert data.test_gains.shape == (399, 1000)
-    found = multilabel.fit(replace(CONFIGS["smoke"]["shakespeare"], epochs=1, queries=50), data).arrays
+    found = multilabel.train(replace(CONFIGS["smoke"]["shakespeare"], epochs=1, queries=50), data).arrays
     for part in ("train", "test"):
         curve = {name: found[f"{part}_{name}"] for name in CURVES}
         assert (curve["cross_entropy"] >= curve["log_rank"]).all()

@@ -142,6 +142,11 @@ def test_weights_make_drawn_contexts_stand_for_all() -> None:
 # The fit
 
 
+def fitted(config: WordModelConfig, text: Corpus | None = None) -> WordModel:
+    result = wordmodel.train(config, text)
+    return WordModel.from_arrays(result.arrays, result.metrics)
+
+
 def tenfold(train: list[list[str]]) -> tuple[Corpus, np.ndarray]:
     """Ten documents of which the training part, whichever that is, holds each of ``train`` four times."""
     parts = wordmodel.split(10)
@@ -157,7 +162,7 @@ def test_full_rank_fits_the_bigrams_exactly() -> None:
     text, counts = tenfold([list("aabacbabbcccabca")])
     assert (counts > 0).all()
     config = WordModelConfig(rank=3, steps=600, batch=8, learning_rate=0.05, dropout=0, penalty=0)
-    p = torch.softmax(wordmodel.fit(config, text).logits(torch.arange(3)), dim=-1)
+    p = torch.softmax(fitted(config, text).logits(torch.arange(3)), dim=-1)
     np.testing.assert_allclose(p, counts / counts.sum(axis=1, keepdims=True), rtol=1e-6)
 
 
@@ -165,7 +170,7 @@ def test_a_crushing_penalty_leaves_the_unigram() -> None:
     """With u = v = 0 the best bias is log n_w, and every context predicts the same."""
     text, counts = tenfold([list("aabacbabbcccabca")])
     config = WordModelConfig(rank=3, steps=600, batch=64, learning_rate=0.03, dropout=0, penalty=1e4)
-    p = torch.softmax(wordmodel.fit(config, text).logits(torch.arange(3)), dim=-1)
+    p = torch.softmax(fitted(config, text).logits(torch.arange(3)), dim=-1)
     np.testing.assert_allclose(p, np.tile(counts.sum(axis=0) / counts.sum(), (3, 1)), rtol=1e-2)
 
 
@@ -173,7 +178,7 @@ def test_the_fit_lowers_the_objective_to_a_stationary_point() -> None:
     """The gradient of the whole objective, from autograd, vanishes at the fitted parameters."""
     text, counts = tenfold([list("aabacbabbcccabca"), list("dabadaab")])
     config = WordModelConfig(rank=2, steps=1000, batch=256, learning_rate=0.02, dropout=0, penalty=2.0)
-    model = wordmodel.fit(config, text)
+    model = fitted(config, text)
     parameters = [model.context_vectors, model.word_vectors, model.bias]
     for parameter in parameters:
         parameter.requires_grad_()
@@ -186,7 +191,7 @@ def test_the_fit_lowers_the_objective_to_a_stationary_point() -> None:
 
 def test_held_out_perplexity_is_of_the_held_out_documents() -> None:
     text, _ = tenfold([list("aabacbabbcccabca")])
-    model = wordmodel.fit(replace(CONFIGS["brown"]["smoke"], rank=2, batch=4), text)
+    model = fitted(replace(CONFIGS["brown"]["smoke"], rank=2, batch=4), text)
     log_p = torch.log_softmax(model.logits(torch.arange(3)), dim=-1)
     # The one held-out document is "a b".
     assert model.held_out_perplexity == pytest.approx(exp(-log_p[0, 1].item()), rel=1e-6)
@@ -196,7 +201,7 @@ def test_held_out_perplexity_is_of_the_held_out_documents() -> None:
 
 def test_logits_of_any_shape_of_contexts() -> None:
     text, _ = tenfold(TRAINED_ON)
-    model = wordmodel.fit(WordModelConfig(rank=2, steps=5, batch=4), text)
+    model = fitted(WordModelConfig(rank=2, steps=5, batch=4), text)
     logits = model.logits(torch.tensor([[0, 1, 2], [3, 0, 0]]))
     assert logits.shape == (2, 3, 4)
     assert logits.dtype == torch.float64
@@ -209,15 +214,6 @@ def test_logits_of_any_shape_of_contexts() -> None:
         model.index("The")
 
 
-def test_arrays_and_back() -> None:
-    model = wordmodel.fit(WordModelConfig(rank=2, steps=5, batch=4), tenfold(TRAINED_ON)[0])
-    back = WordModel.from_arrays(model.arrays(), model.metrics())
-    assert torch.equal(back.logits(torch.arange(4)), model.logits(torch.arange(4)))
-    assert (back.labels, back.metrics()) == (model.labels, model.metrics())
-    assert back.source == model.source == "brown"
-    assert torch.equal(back.class_counts, model.class_counts)
-
-
 # On the data
 
 
@@ -226,8 +222,7 @@ def test_brown() -> None:
     """Even the smoke profile's model, over the whole vocabulary, is worth more than the unigram it starts from."""
     if not datasets.available("brown"):
         pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
-    found = wordmodel.train(CONFIGS["brown"]["smoke"])
-    model = WordModel.from_arrays(found.arrays, found.metrics)
+    model = fitted(CONFIGS["brown"]["smoke"])
     assert model.class_counts.shape == (49_815,) == (len(model.labels),)
     assert model.class_counts.min() == 1
     assert model.class_counts.sum() == 1_161_192
@@ -239,8 +234,7 @@ def test_brown() -> None:
 
 def test_shakespeare() -> None:
     """The text that is always there, by the same measures; the fit is judged on the 20,000 words it has not seen."""
-    found = wordmodel.train(CONFIGS["shakespeare"]["smoke"])
-    model = WordModel.from_arrays(found.arrays, found.metrics)
+    model = fitted(CONFIGS["shakespeare"]["smoke"])
     assert model.source == "shakespeare"
     assert model.class_counts.shape == (12_631,) == (len(model.labels),)
     assert model.class_counts.sum() == 204_062

@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.chapters.retrieval import grids
+from sumexp.chapters.retrieval import grids, training
 from sumexp.chapters.retrieval.metrics import USUAL
 from sumexp.chapters.retrieval.own import compare
 from sumexp.chapters.retrieval.summary import members
-from sumexp.chapters.retrieval.training import Config, Learner, fit
+from sumexp.chapters.retrieval.training import Config, Learner
 from sumexp.datasets import DataError
 from sumexp.datasets._command import elsewhere
 from sumexp.datasets.extreme import Part
@@ -41,7 +41,9 @@ def test_a_user_trains_on_files(tmp_path: Path) -> None:
     assert list(found) == list(METHODS)
     for method in METHODS:
         for seed in range(2):
-            again = fit(Config(method=method, seed=seed, width=8, epochs=2, batch=16, rates=PLAN.rates), DATA).arrays
+            again = training.train(
+                Config(method=method, seed=seed, width=8, epochs=2, batch=16, rates=PLAN.rates), DATA
+            ).arrays
             for name in ("precision", "propensity"):
                 assert getattr(found[method], name)[seed] == pytest.approx(again[name], rel=1e-12)
             share = again["found"].sum(1) / again["pairs"].sum()

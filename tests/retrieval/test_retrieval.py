@@ -15,7 +15,7 @@ from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.chapters.models.sampled.prediction import Forecast, predict
 from sumexp.chapters.retrieval import Config, grids, metrics, outlook, training
 from sumexp.chapters.retrieval.bags import bag
-from sumexp.chapters.retrieval.training import Learner, fit, split, tune
+from sumexp.chapters.retrieval.training import Learner, split, train, tune
 from sumexp.datasets.extreme import Extreme, Part
 from tests.retrieval.sorted_lists import precision
 
@@ -71,7 +71,7 @@ TINY = Config(width=8, epochs=2, batch=16, rates=(0.2,))
 
 @pytest.mark.parametrize("method", [Method(), Method("contrastive"), SAMPLED[0], SAMPLED[7], SAMPLED[10]])
 def test_it_learns(method: Method) -> None:
-    found = fit(replace(TINY, method=method, width=16, epochs=12), DATA)
+    found = train(replace(TINY, method=method, width=16, epochs=12), DATA)
     arrays = found.arrays
     assert arrays["pairs"].sum() == DATA.test.labels.nnz
     assert (arrays["found"][0] <= arrays["found"][1]).all()
@@ -188,12 +188,12 @@ def test_the_rate_and_epoch_that_validation_pairs_choose(rates: tuple[float, ...
     alone = tune(replace(config, rates=(0.2,), epochs=epoch + 1), DATA)
     assert torch.equal(alone.learner.labels, tuned.learner.labels)
     assert alone.losses.tolist() == tuned.losses[: epoch + 1].tolist()
-    result = fit(config, DATA)
+    result = train(config, DATA)
     assert result.metrics["recall"] > result.metrics["popularity"]
 
 
 def test_popularity_is_judged_on_the_same_test_pairs() -> None:
-    result = fit(TINY, DATA)
+    result = train(TINY, DATA)
     # Ten of the twelve labels; none of them ties with the tenth.
     first = np.argsort(-DATA.counts)[:10]
     assert result.metrics["popularity"] == result.arrays["pairs"][first].sum() / DATA.test.labels.nnz
@@ -201,7 +201,7 @@ def test_popularity_is_judged_on_the_same_test_pairs() -> None:
 
 def test_too_few_pairs() -> None:
     with pytest.raises(ValueError, match=r"there are \d+ training pairs for a batch of 100000; lower the batch"):
-        fit(replace(TINY, batch=100_000), DATA)
+        train(replace(TINY, batch=100_000), DATA)
 
 
 # The grid, and what it needs no data for

@@ -8,7 +8,7 @@ import torch
 
 from sumexp.chapters.models.sampled.methods import Method
 from sumexp.chapters.retrieval import metrics, summary
-from sumexp.chapters.retrieval.training import Config, fit
+from sumexp.chapters.retrieval.training import Config, train
 from sumexp.functional import cross_entropy
 from tests.retrieval import sorted_lists
 from tests.retrieval.test_retrieval import DATA
@@ -96,7 +96,7 @@ def test_the_cross_entropy_of_pairs_is_least_at_the_marginals() -> None:
 
 
 def test_precision_and_recall_at_1_count_the_same() -> None:
-    arrays = fit(Config(width=8, epochs=2, batch=16), DATA).arrays
+    arrays = train(Config(width=8, epochs=2, batch=16), DATA).arrays
     examples = int(DATA.test.labels.sum(1).astype(bool).sum())
     first = summary.recall(arrays["found"], arrays["pairs"], arrays["counts"] > 0)[0]
     assert first * arrays["pairs"].sum() == pytest.approx(arrays["precision"][0] * examples)

@@ -221,9 +221,9 @@ def test_the_last_batch_may_be_smaller() -> None:
 def test_images_of_two_shapes_or_none_are_refused() -> None:
     wrong = replace(DIGITS, test=DIGITS.test[:, :10])
     with pytest.raises(ValueError, match=r"\(300, 10\); each needs images, all of the same pixels"):
-        training.fit(config(MIXED), wrong)
+        training.train(config(MIXED), wrong)
     with pytest.raises(ValueError, match=r"\(0, 64\).* each needs images"):
-        training.fit(config(MIXED), replace(DIGITS, validation=DIGITS.validation[:0]))
+        training.train(config(MIXED), replace(DIGITS, validation=DIGITS.validation[:0]))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -19,7 +19,7 @@ SMALL = SkipGramConfig(batch=2_000, steps=300, negatives=2, learning_rate=0.5)
 
 def test_training_a_full_table_finds_the_pmi_up_to_noise() -> None:
     """A seeded run misses by a third of these bounds or less, so that another machine's sums do no harm."""
-    found = skipgram.fit(SMALL, LAW)
+    found = skipgram.train(SMALL, LAW)
     arrays, metrics = found.arrays, found.metrics
     scores = torch.from_numpy(arrays["scores"])
     found = skipgram.compare(LAW, scores, 2)
@@ -36,21 +36,21 @@ def test_training_a_full_table_finds_the_pmi_up_to_noise() -> None:
 def test_the_law_need_not_be_symmetric() -> None:
     """The noise takes the place of y, never of x; what is missed is a third of the bound, as above."""
     law = Joint.from_counts(torch.tensor([[9.0, 3.0, 8.0], [1.0, 2.0, 1.0], [1.0, 9.0, 2.0]]))
-    scores = torch.from_numpy(skipgram.fit(SMALL, law).arrays["scores"])
+    scores = torch.from_numpy(skipgram.train(SMALL, law).arrays["scores"])
     assert (scores + log(2) - law.pmi).abs().max() < 0.3
 
 
 def test_noise_to_a_power_is_learned_with_its_own_optimum() -> None:
     config = replace(SMALL, power=0.5)
     log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
-    scores = torch.from_numpy(skipgram.fit(config, LAW).arrays["scores"])
+    scores = torch.from_numpy(skipgram.train(config, LAW).arrays["scores"])
     assert skipgram.compare(LAW, scores, 2, log_q).won > 0.96
     assert skipgram.compare(LAW, scores, 2).won < skipgram.compare(LAW, scores, 2, log_q).won
 
 
 def test_low_rank_has_low_rank_and_falls_short_of_the_table() -> None:
     config = replace(SMALL, rank=1, learning_rate=0.03)
-    scores = torch.from_numpy(skipgram.fit(config, LAW).arrays["scores"]).double()
+    scores = torch.from_numpy(skipgram.train(config, LAW).arrays["scores"]).double()
     assert torch.linalg.matrix_rank(scores, atol=1e-4) <= 2  # one for u v', one for b
     won = skipgram.compare(LAW, scores, 2).won
     assert 0 < won < skipgram.compare(LAW, skipgram.newton(LAW, 2), 2).won
@@ -60,7 +60,7 @@ def test_exact_gradients_find_the_optimum_of_any_noise() -> None:
     """Without drawing, nothing but the last digits of float32 is missed, and drift where pairs are never seen."""
     config = replace(SMALL, population=True, power=0.5, steps=1000)
     log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
-    scores = torch.from_numpy(skipgram.fit(config, LAW).arrays["scores"])
+    scores = torch.from_numpy(skipgram.train(config, LAW).arrays["scores"])
     seen = LAW.p > 0
     expected = local_nce.optimal_scores(LAW, 3, log_q)[seen]
     torch.testing.assert_close(scores[seen].double(), expected, rtol=0, atol=1e-4)
@@ -71,20 +71,20 @@ def test_the_population_loss_is_that_of_the_theory() -> None:
     log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
     start = torch.full((3, 3), -log(2), dtype=torch.float64)
     expected = local_nce.cross_entropy(LAW, start, 3, log_q).item()
-    assert skipgram.fit(config, LAW).metrics["loss"] == pytest.approx(expected, rel=1e-6)
+    assert skipgram.train(config, LAW).metrics["loss"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_more_rank_comes_nearer() -> None:
     won = []
     for rank in (1, 2, 3):
         config = replace(SMALL, rank=rank, population=True, learning_rate=0.03)
-        won.append(skipgram.compare(LAW, torch.from_numpy(skipgram.fit(config, LAW).arrays["scores"]), 2).won)
+        won.append(skipgram.compare(LAW, torch.from_numpy(skipgram.train(config, LAW).arrays["scores"]), 2).won)
     assert 0 < won[0] < won[1] <= won[2] + 1e-6 < 1
 
 
 @pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="quadrature")
 def test_learned_scores_keep_below_the_bound_of_the_best() -> None:
-    scores = torch.from_numpy(skipgram.fit(replace(SMALL, steps=20), LAW).arrays["scores"]).double()
+    scores = torch.from_numpy(skipgram.train(replace(SMALL, steps=20), LAW).arrays["scores"]).double()
     sizes = [2, 16, 1024]
     learned, best = (global_nce.bound(LAW, s, sizes) for s in (scores, global_nce.optimal_scores(LAW)))
     assert bool((learned < best).all())
@@ -107,7 +107,7 @@ def test_which_optimiser_descends(rank: int, ratio: float, monkeypatch: pytest.M
         return torch.zeros(10)
 
     monkeypatch.setattr("sumexp._descent.train_steps", two)
-    skipgram.fit(replace(SMALL, rank=rank), LAW)
+    skipgram.train(replace(SMALL, rank=rank), LAW)
     assert steps == pytest.approx([SMALL.learning_rate, SMALL.learning_rate * ratio], rel=1e-5)
 
 
@@ -115,7 +115,9 @@ def test_one_seed_one_result_and_no_global_randomness() -> None:
     before = torch.get_rng_state()
     for rank in (0, 2):
         config = replace(SMALL, rank=rank, steps=3)
-        first, again, other = (skipgram.fit(c, LAW).arrays["scores"] for c in (config, config, replace(config, seed=1)))
+        first, again, other = (
+            skipgram.train(c, LAW).arrays["scores"] for c in (config, config, replace(config, seed=1))
+        )
         assert np.array_equal(first, again)
         assert not np.array_equal(first, other)
     assert torch.equal(torch.get_rng_state(), before)
@@ -132,7 +134,7 @@ def test_train_counts_and_fits() -> None:
 
     arrays = skipgram.train(config, progress=progress).arrays
     assert arrays["scores"].shape == (60, 60)
-    assert np.array_equal(arrays["scores"], skipgram.fit(config, config.load().joint).arrays["scores"])
+    assert np.array_equal(arrays["scores"], skipgram.train(config, config.load().joint).arrays["scores"])
     assert seen == [0, 1, 2]
 
 

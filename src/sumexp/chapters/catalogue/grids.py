@@ -1,33 +1,25 @@
-r"""The runs of each profile on the catalogue, and the comparison that decides each claim.
+r"""The runs of each profile on the catalogue, and the rule that decides each claim.
 
-**The factorial.** Each of :func:`methods` trains towers with a number per item, and those of :func:`bare` without one
-too. A run is a method, a model and a seed: it trains at the rates of `RATES`, and its own validation pairs pick rate
-and epoch, so that all are tuned alike. A seed has its own split of the pairs, vectors, order and draws, the first three
-the same for all methods; differences are paired by seed.
+**Design.** Each of :func:`methods` trains towers with a bias per item, and those of :func:`bare` also without. A run is
+a method, a model and a seed: it trains at each of `RATES`, and its validation pairs pick rate and epoch, so all methods
+are tuned alike. The methods of a seed share the split of the pairs, the initial vectors and the order.
 
-**What decides what**, written down before the runs. Recall at 20 of held pairs, f served, is what methods are compared
-by, each with *kept* (log q subtracted from every logit, hits kept); what an interval over seeds decides, and at which
-confidence, is said by `chapters.intervals` alone. The family is that of `sumexp-gowalla-*`:
+**Rules**, written before the runs. Methods are compared by Recall@20 of held pairs, f served; differences are paired by
+seed, and `chapters.intervals` alone decides.
 
-- *correction*: f served, towers trained without log q find less than kept, with numbers and without: both below.
-- *refined*: refined and kept differ by less than `ALIKE`, with numbers and without: both intervals within.
-- *drift*: kept, log q added once more: more of the public pairs and fewer of the held ones, with numbers.
+- *correction*: towers trained without log q, f served, minus *kept* (log q subtracted from every logit, hits kept), in
+  both models: all below.
+- *refined*: refined minus kept within `ALIKE` of zero, in both models.
+- *drift*: kept with log q added once more, with a bias per item: more of the public pairs and fewer of the held ones.
 
-Two more are computed and decide nothing, as no claim was made of them beforehand: every other difference with kept, and
-which of the two parametrisations is better without numbers. With numbers they are one training, step by step, and a
-test says so.
+All other differences decide nothing.
 
-**The prediction** comes first (`outlook`): recall at 20 expected at the exact minima; its order is held against the
-measured one. Where it predicts differences smaller than `ALIKE`, none is expected to show. That the
-divergence of the minima from the truth is held against the measured recall as well was added after the runs.
+**Prediction** (`outlook`), computed first: the expected Recall@20 at the exact minima, whose order is compared with the
+measured one. The comparison by KL was added after the runs.
 
-The rates come from a look at *kept* and *full* with a seed that is not compared: of .01, .03 and .1 none ended far from
-the others, and .003 had not ended after 12 epochs.
-
-**What was cut**, for one core and half an hour: users, items, width, rates and epochs; cosines as the only scores.
-Seven seeds are the fewest with a sign test at the confidence of three claims; the last three, and most of the models
-without numbers, were added after runs of the others had been seen. Nothing here speaks of the
-published models, which read sequences.
+The rates come from runs of *kept* and *full* with another seed. The plan for ``cpu`` cuts users, items, width, rates
+and epochs to half an hour on one core. Seven seeds are the fewest with a sign test at the confidence of three claims;
+the last three, and most of the models without a bias per item, were added after runs of the others had been seen.
 """
 
 from collections.abc import Mapping, Sequence

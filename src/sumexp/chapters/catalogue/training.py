@@ -90,12 +90,13 @@ class Config:
 def train(
     config: Config,
     /,
+    parts: Parts | None = None,
     *,
     device: str = "cpu",
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the form and judge what validation pairs picked.
+    """Train the form on the parts, by default those of its source, and judge what validation pairs picked.
 
     Returns:
         arrays: ``counts`` [L], training pairs of each item; ``recall`` and ``ndcg`` [5], the rows of :data:`JUDGED`;
@@ -109,29 +110,7 @@ def train(
         FloatingPointError: if the loss is not finite.
         ValueError: if there are fewer training pairs than a batch.
     """
-    parts = _loaded(config.source, config.users, config.least, config.seed)
-    return fit(config, parts, device=device, progress=progress, checkpoint=checkpoint)
-
-
-@cache
-def _loaded(source: Source, users: int, least: int, seed: int) -> Parts:
-    return load(source, users, least, seed)
-
-
-def fit(
-    config: Config,
-    parts: Parts,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Result:
-    """The same for any pairs.
-
-    Raises:
-        FloatingPointError: if the loss is not finite.
-        ValueError: if there are fewer training pairs than a batch.
-    """
+    parts = parts or _loaded(config.source, config.users, config.least, config.seed)
     done: list[Mapping[str, Any]] = []
     if (state := checkpoint.load()) is not None:
         done = list(state["done"])
@@ -152,6 +131,11 @@ def fit(
         "picked": picked,
     }
     return Result(arrays, {"recall": float(arrays["recall"][0])})
+
+
+@cache
+def _loaded(source: Source, users: int, least: int, seed: int) -> Parts:
+    return load(source, users, least, seed)
 
 
 def _base(form: Form, served: str) -> str:

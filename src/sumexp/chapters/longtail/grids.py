@@ -1,83 +1,45 @@
-r"""The methods and pictures of each profile, and the comparison that decides each claim.
+r"""The methods and data sets of each profile, and the rule that decides each claim.
 
-**The factorial.** One factor at a time is varied against one base, m negatives with hits left out: the law of the
-negatives x their weighting for the softmax cross entropy and for the contrastive loss, both compared with their losses
-over all labels; three margins over all labels; hits kept; and fewer and more negatives, for every law and weighting.
-All methods of a seed are one run, with the same batches, draws, initial weights and number of steps; seeds are runs of
-their own. Both imbalances, EXP and STEP, have about the same number of steps.
+**Design.** One factor at a time varies against a base of m negatives with hits masked: sampling law x weighting, for
+the softmax cross entropy and the contrastive loss, each compared with its loss over all labels; three margins; hits
+kept; and fewer and more negatives. The methods of a seed are one run with the same batches, draws, initial weights and
+number of steps. EXP and STEP have about the same number of steps.
 
-**What decides what**, written down before the runs (after a pilot of six epochs of one seed, which chose network, rate
-and length, and is no part of them). Errors are means over classes, on the test pictures, of the head, torso or tail as
-published, or of all classes. Differences are paired by seed; what an interval over seeds decides, and at which
-confidence, is said by `chapters.intervals` alone, for the register and for the tables of the chapter. On top of that
-the test pictures are one sample of 100 a class, the same for all. Only profiles ``cpu`` and ``paper`` on CIFAR-100
-decide, on EXP and on STEP, each by itself; digits do not.
+**Rules**, written before the runs. Errors are means over classes, on the test images, of head, torso, tail or all
+classes. Differences are paired by seed; `chapters.intervals` alone decides. Only CIFAR-100 at ``cpu`` and ``paper``
+decides, EXP and STEP separately.
 
-- *negatives-f-const-tail*: tail error of batch constant minus that of each other standard scheme (batch importance and
-  relative, uniform constant, importance and relative): all below.
-- *negatives-f-beats-ce*: tail error of batch constant minus that of the cross entropy: below.
-- *negatives-f-tail-weights*: tail error of batch tail minus that of each other batch scheme, and the same for uniform:
-  all below. It is about sampled schemes only (D15).
-- *negatives-f-relative-head*: head error of batch relative minus that of batch constant: below.
-- *negatives-f-q-matters*: on the tail, relative minus constant under batch, minus the same under uniform: not zero.
-  Theory says above.
-- *negatives-f-limits*: tail error of logit adjustment minus that of the cross entropy: below; minus that of batch tail,
-  on the tail and on all classes alike: below; and of the excess of batch tail over logit adjustment, that of the fewest
-  negatives minus that of the most: above. Each is a finding of its own; with one that is not reproduced the claim is
-  not.
-- *negatives-fig-3*: the mean tail error of the sampled contrastive schemes minus that of the cross entropy: above; the
-  deviation among the contrastive schemes' balanced errors minus that among the softmax schemes': above.
-- *negatives-fig-4-5*: balanced error of batch constant minus that of the cross entropy: below (it "can" improve: on
-  either imbalance); the mean over all schemes and the full loss of contrastive minus softmax: above.
-- *negatives-fig-6*: tail and balanced error with the fewest negatives minus those with the most, mean over the schemes:
-  above. It speaks of ImageNet-LT, so that CIFAR-100 is only shown and decides nothing.
-- *negatives-fig-1* and *negatives-fig-7* ask for the images of ImageNet-LT and iNaturalist 2018. We have neither; the
-  residual network on CIFAR-100 stands in for them.
+- *negatives-f-const-tail*: tail error of batch constant minus each other standard scheme: all below.
+- *negatives-f-beats-ce*: tail error of batch constant minus the cross entropy: below.
+- *negatives-f-tail-weights*: tail error of batch tail minus each other batch scheme, the same for uniform: all below.
+- *negatives-f-relative-head*: head error of batch relative minus batch constant: below.
+- *negatives-f-q-matters*: tail error, relative minus constant under batch, minus the same under uniform: not zero.
+- *negatives-f-limits*: tail error of logit adjustment minus the cross entropy: below; minus batch tail, on the tail and
+  on all classes: below; the excess of batch tail with the fewest negatives minus that with the most: above.
+- *negatives-fig-3*: mean tail error of the sampled contrastive schemes minus the cross entropy: above; the deviation of
+  the contrastive schemes' balanced errors minus that of the softmax schemes': above.
+- *negatives-fig-4-5*: balanced error of batch constant minus the cross entropy: below on either imbalance; the mean
+  over all schemes and the full loss, contrastive minus softmax: above.
+- *negatives-fig-6*: tail and balanced error with the fewest negatives minus the most, mean over schemes: above. The
+  figure is about ImageNet-LT, so CIFAR-100 decides nothing.
+- *negatives-fig-1* and *negatives-fig-7* need images that we lack.
 
-**No difference** is said where an interval lies within `ALIKE` of zero and there is room for one: five times as much
-on either side of both errors. Of each interval the chapter says what difference the design could have seen: the one
-that shows with probability 0.8 at the spread that was measured. What is not seen, and is smaller than the design could
-see, is called open and never "not reproduced".
+An interval within `ALIKE` of zero is *no difference* if five times `ALIKE` is left on either side of both errors.
 
-**Changed after the runs**, each time to say less: (1) A finding of which an interval lies on both sides of zero is
-undecided wherever it was not said above, and a claim with two halves, *negatives-fig-3* and *negatives-fig-4-5*, is
-open while one half is. (2) On the tail the cross entropy of profile ``cpu`` errs on 98 % (EXP) and 99.9 % (STEP). Where
-less than `ALIKE` is left above what is to be exceeded, nothing is decided: a worse method could not have been seen.
-(3) "On either imbalance" looks twice, so that each interval of *negatives-fig-4-5* has half of the 5 %. With (2) and
-(3) both halves that had been decided otherwise, one by -0.7 and one by -0.4 points, are open. (4) Four seeds of profile
-``cpu`` were added to five: nine are the fewest with a sign test at the confidence of nine claims.
+**Changed after the runs**, each time to claim less. A finding whose interval covers zero is undecided, and a claim with
+two halves is open while one half is. Where the error to exceed leaves less than `ALIKE` of room, nothing is decided.
+"On either imbalance" looks twice, so each interval of *negatives-fig-4-5* has half of the 5 %. Four seeds of ``cpu``
+were added to five: nine are the fewest with a sign test at the confidence of nine claims.
 
-**A confirmation**, written down after the runs of profile ``cpu`` and before any of its own. On EXP five seeds have the
-balanced error of batch constant 0.45 points below that of the cross entropy, from 0.81 to 0.09 by itself, and on both
-sides of zero with (3): too few to tell for *negatives-fig-4-5*. So on EXP alone these two methods are trained with 20
-seeds that no run has had, `Plan.fresh`, and these alone decide its first half, "can improve": the seeds that raised the
-question do not count, and STEP, where the error is 2.2 points higher, does not speak against what can be. One
-difference, paired by seed, in one interval, looked at once, when all are there: below zero the half holds, above it
-is not reproduced, else it is open, and so it is within `ALIKE` of zero (5): the pictures of the test are one sample, of
-which such a difference has a deviation of up to 0.6 points (by the spread over classes of a group, which has more in
-it), while the paper's are the same. At the spread that was measured, 0.29 points, 20 seeds show 0.19 points with
-probability 0.8, and ten would show 0.29. The second half stays with the runs above.
+**Confirmation**, written after the ``cpu`` runs and before its own: 20 new seeds (`Plan.fresh`) of batch constant and
+the cross entropy on EXP decide the first half of *negatives-fig-4-5*, by one interval.
 
-**The prediction** (`chapters.models.sampled.prediction`) comes before: for each method the mean offset of the head,
-torso and tail. It is a run of its own, the first of the grid. How often it is right: Kendall's tau-b over the methods
-of the softmax loss for each group, seed by seed;
-and of all pairs whose measured difference has an interval off zero, the share that is predicted rightly.
-Pairs that the prediction has as ties are counted apart.
+**Prediction** (`chapters.models.sampled.prediction`), computed first: the mean offset of each method on head, torso and
+tail, compared by Kendall's tau-b with the measured order, seed by seed.
 
-**Is it consistent?** Relative weights with hits kept are, for every m; with hits masked they are not. Masked minus kept
-on head and tail, at each m: where the interval is off zero, masking shows.
-
-**The profile** ``paper`` trains the paper's network where the pictures of 32 x 32 are, CIFAR-100's archive: a ResNet-56
-with the published schedule, 256 epochs on either imbalance, 5 seeds of every method of the factorial, of which each is
-a run (`chapters.longtail.residual`). So STEP has 2.3 times as many steps as EXP, as published. The comparisons that
-decide are the same, paired by seed. Nobody has run it: no GPU and no archive were at hand, so that nothing is known of
-it but that the network is the paper's, that it trains, and what it costs by its operations. Should a loss diverge,
-which the published rate without a warm-up does not rule out for importance weights of the contrastive loss, the run
-ends with an error that names the method, and the claims stay as they are until all runs are there. Where only the
-reduced pictures are, ``paper`` trains the small network longer and wider, on 8 seeds. Where EXP's tail of 32 x 32 is
-there and not the archive (``cifar-100-lt``, another choice of as many pictures of each class), the grid asks for the
-paper's network on it too, `tailed`: what it finds on EXP goes before that of the small network in the register. STEP
-cannot be cut of it.
+**Profile** ``paper``: a ResNet-56 on images of 32 x 32 by the published schedule, 256 epochs, 5 seeds, a run for each
+method (`chapters.longtail.residual`); nobody has run it. Where only the reduced images are available, ``paper`` trains
+the small network longer and wider; with the ready-made tail ``cifar-100-lt`` also the ResNet on EXP (`tailed`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence

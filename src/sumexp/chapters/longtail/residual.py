@@ -110,9 +110,15 @@ class Residual:
 
 
 def train(
-    config: Residual, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+    config: Residual,
+    /,
+    data: Labelled | None = None,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the network on its data set, and judge it on the test pictures.
+    """Train the network on ``data``, by default its source, and judge it on the test images (of a side divisible by 4).
 
     Returns:
         arrays: ``counts`` [C], training pictures of each class; ``errors`` [1, C], the share of the test pictures of
@@ -123,9 +129,18 @@ def train(
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss is not finite.
+        ValueError: if there are fewer training images than a batch, or a class has none.
     """
-    data = load(config.source, config.imbalance)
-    return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
+    data = data or load(config.source, config.imbalance)
+    learner = Learner(config, data, device)
+    settings = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
+    with torch.backends.cudnn.flags(**settings):
+        losses = descent.train_epochs(
+            learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
+        )
+        errors = learner.errors(data.test, data.test_labels)
+    history = {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)}
+    return Result({"counts": data.counts, "errors": errors[None]}, {"error": float(errors.mean())}, history)
 
 
 def load(source: Source, imbalance: Imbalance) -> Labelled:
@@ -142,31 +157,6 @@ def load(source: Source, imbalance: Imbalance) -> Labelled:
 def shape(source: Source) -> Literal["digits", "cifar-100"]:
     """The data set of which a source has the classes and, by imbalance, the frequencies."""
     return "digits" if source == "digits" else "cifar-100"
-
-
-def fit(
-    config: Residual,
-    data: Labelled,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Result:
-    """The same for any pictures, of a side that 4 divides.
-
-    Raises:
-        ValueError: if there are fewer training pictures than a batch, or a class has none.
-        FloatingPointError: if the loss is not finite.
-    """
-    learner = Learner(config, data, device)
-    settings = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
-    with torch.backends.cudnn.flags(**settings):
-        losses = descent.train_epochs(
-            learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
-        )
-        errors = learner.errors(data.test, data.test_labels)
-    history = {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)}
-    return Result({"counts": data.counts, "errors": errors[None]}, {"error": float(errors.mean())}, history)
 
 
 class Learner(descent.Learner):

@@ -31,9 +31,15 @@ from sumexp.datasets.labelled import Labelled
 
 
 def train(
-    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+    config: Stack,
+    /,
+    data: Labelled | None = None,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the methods on their data set, and judge each on the test pictures.
+    """Train the methods on ``data``, by default their source, and judge each on the test images.
 
     Returns:
         arrays: ``counts`` [C], training pictures of each class; ``errors`` [methods, C], the share of the test pictures
@@ -45,25 +51,9 @@ def train(
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss of a method is not finite.
+        ValueError: if there are fewer training images than a batch.
     """
-    data = images.load(config.source, config.imbalance)
-    return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
-
-
-def fit(
-    config: Stack,
-    data: Labelled,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Result:
-    """The same for any pictures.
-
-    Raises:
-        ValueError: if there are fewer training pictures than a batch.
-        FloatingPointError: if the loss of a method is not finite.
-    """
+    data = data or images.load(config.source, config.imbalance)
     plain, mirrored, test = (part.to(device) for part in features(data.train, data.test, config.filters))
     judged = torch.from_numpy(data.test_labels).to(device)
     learner = Learner(config, torch.stack([plain, mirrored]), torch.from_numpy(data.train_labels), data.classes, device)

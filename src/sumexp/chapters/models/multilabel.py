@@ -152,12 +152,13 @@ def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
 def train(
     config: MultilabelConfig,
     /,
+    data: Queries | None = None,
     *,
     device: str = "cpu",
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train on the configured source and measure both parts before the first epoch and after each.
+    """Train on ``data``, by default the source's, and measure both parts before the first epoch and after each.
 
     Returns:
         arrays: for ``part`` in train, test the curves [epochs + 1]
@@ -181,18 +182,7 @@ def train(
         DataError: if Delicious is absent, damaged or undeclared.
         FloatingPointError: if the loss is not finite.
     """
-    return fit(config, load(config.source), device=device, progress=progress, checkpoint=checkpoint)
-
-
-def fit(
-    config: MultilabelConfig,
-    data: Queries,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Result:
-    """The same for any data."""
+    data = data or load(config.source)
     parts = {
         "train": (torch.from_numpy(data.train).to(device), torch.from_numpy(data.train_gains).to(device)),
         "test": (torch.from_numpy(data.test).to(device), torch.from_numpy(data.test_gains).to(device)),

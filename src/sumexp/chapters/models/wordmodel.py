@@ -141,25 +141,9 @@ class WordModel:
         except ValueError:
             raise ValueError(f"{word!r} is not one of the {len(self.labels):,} words (they are lower-cased)") from None
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """What `from_arrays` makes the same model of; the parameters in float32, as they were trained."""
-        return {
-            "context_vectors": self.context_vectors.float().numpy(),
-            "word_vectors": self.word_vectors.float().numpy(),
-            "bias": self.bias.float().numpy(),
-            "class_counts": self.class_counts.numpy(),
-            "labels": np.array(self.labels),
-            "source": np.array(self.source),
-        }
-
-    def metrics(self) -> dict[str, float]:
-        """The three perplexities."""
-        names = ("held_out_perplexity", "unigram_perplexity", "bigram_perplexity")
-        return {name: getattr(self, name) for name in names}
-
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], metrics: Mapping[str, float]) -> "WordModel":
-        """The model that `arrays` and `metrics` were taken from."""
+        """The model of the arrays and metrics of :func:`train`."""
 
         def tensor(name: str) -> Tensor:
             return torch.from_numpy(arrays[name]).double()
@@ -170,32 +154,29 @@ class WordModel:
             bias=tensor("bias"),
             labels=tuple(arrays["labels"].tolist()),
             class_counts=tensor("class_counts"),
-            held_out_perplexity=metrics["held_out_perplexity"],
-            unigram_perplexity=metrics["unigram_perplexity"],
-            bigram_perplexity=metrics["bigram_perplexity"],
             source=arrays["source"].item(),
+            **metrics,
         )
 
 
 def train(
     config: WordModelConfig,
     /,
+    corpus: Corpus | None = None,
     *,
     device: str = "cpu",
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Fit the next-word model to the text of its source; returns its arrays and metrics (see `WordModel.from_arrays`).
+    """Fit the next-word model to ``corpus``, by default that of its source, by the full softmax.
+
+    Returns:
+        the arrays and metrics of `WordModel.from_arrays`.
 
     Raises:
         DataError: if the corpus is absent, damaged or undeclared.
     """
-    model = fit(config, datasets.corpus(config.source), device=device, progress=progress)
-    return Result(model.arrays(), model.metrics())
-
-
-def fit(config: WordModelConfig, corpus: Corpus, *, device: str = "cpu", progress: Progress = iter) -> WordModel:
-    """Fit the next-word model to ``corpus`` by the full softmax; the same on each run on the same machine."""
+    corpus = corpus or datasets.corpus(config.source)
     documents = split(len(corpus.documents))
     counts = bigram_counts(corpus, documents["train"])
     held_out = bigram_counts(corpus, documents[config.held_out])
@@ -203,17 +184,20 @@ def fit(config: WordModelConfig, corpus: Corpus, *, device: str = "cpu", progres
     learner = Learner(config, counts, unigram, device)
     descent.train_once(learner, progress)
     vectors, word_vectors, bias = learner.parameters.values()
-    return WordModel(
-        context_vectors=vectors.double().cpu(),
-        word_vectors=word_vectors.double().cpu(),
-        bias=bias.double().cpu(),
-        labels=corpus.words,
-        class_counts=torch.from_numpy(np.bincount(corpus.tokens, minlength=len(corpus.words)).astype(float)),
-        held_out_perplexity=perplexity(held_out, _log_likelihood(held_out, vectors, word_vectors, bias)),
-        unigram_perplexity=perplexity(held_out, float(held_out.sum(axis=0) @ np.log(unigram))),
-        bigram_perplexity=perplexity(held_out, kneser_ney_log_likelihood(held_out, counts)),
-        source=config.source,
-    )
+    arrays = {
+        "context_vectors": vectors.cpu().numpy(),
+        "word_vectors": word_vectors.cpu().numpy(),
+        "bias": bias.cpu().numpy(),
+        "class_counts": np.bincount(corpus.tokens, minlength=len(corpus.words)).astype(float),
+        "labels": np.array(corpus.words),
+        "source": np.array(config.source),
+    }
+    perplexities = {
+        "held_out_perplexity": perplexity(held_out, _log_likelihood(held_out, vectors, word_vectors, bias)),
+        "unigram_perplexity": perplexity(held_out, float(held_out.sum(axis=0) @ np.log(unigram))),
+        "bigram_perplexity": perplexity(held_out, kneser_ney_log_likelihood(held_out, counts)),
+    }
+    return Result(arrays, perplexities)
 
 
 def split(n_documents: int) -> dict[str, NDArray[np.int64]]:

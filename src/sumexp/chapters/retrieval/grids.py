@@ -1,38 +1,26 @@
-r"""The methods and data of each profile, and the comparison that decides each claim.
+r"""The methods and data of each profile, and the rule that decides each claim.
 
-**The factorial.** Cross entropy and contrastive loss x all labels, uniform and within-batch negatives x constant,
-importance and relative weights, as published, and the tail weights; m = 64 of Delicious' 983 labels and
-of Bibtex' 159, hits left out. A method and a seed are a run; runs of one seed share initial weights, order, draws and
-validation pairs, which choose learning rate and epoch of each.
+**Design.** Cross entropy and contrastive loss x all labels, uniform and within-batch negatives x constant, importance
+and relative weights, as published, and the tail weights; m = 64, hits masked. A run is a method and a seed; runs of one
+seed share initial weights, order, draws and the validation pairs that pick learning rate and epoch.
 
-**What decides what**, written down before the runs. Recall is over the test pairs of a group's labels, pooled; head,
-torso and tail by the 66 % and 33 % quantiles of the training frequencies. Differences are paired by seed; what an
-interval over seeds decides, and at which confidence, is said by `chapters.intervals` alone. The test examples are one
-sample too, the same for all: drawing them again moves a difference of recalls on the tail by about .003 (standard
-deviation), which no interval over seeds contains. Delicious decides; Bibtex, on which the paper says nothing, stands
-with it, and of AmazonCat-13K and WikiLSHTC-325K no copy is here.
+**Rules**, written before the runs. Recall is over the test pairs of a group's labels, pooled; head, torso and tail by
+the 66 % and 33 % quantiles of the training frequencies. Differences are paired by seed, and `chapters.intervals` alone
+decides. The test examples are one sample, the same for all: drawing them again moves a difference of tail recalls by
+about .003 (standard deviation), which no interval over seeds contains. Delicious decides.
 
-- *negatives-f-within-tail*: "for all three weightings within-batch sampling favours the tail". In the sense of the
-  caption, compared with uniform sampling: tail recall at 10 of batch minus that of uniform at the same weights, each at
-  the rate and epoch of its validation pairs: all above. Theory says so of constant weights alone. (Written before the
-  runs with tuned rates. At one untuned rate the sign for relative weights turned with the rate.)
-- *negatives-f-uniform-head* and *negatives-fig-8*: for uniform sampling with each of the three weights, and the cross
+- *negatives-f-within-tail*: tail recall at 10 of batch minus uniform at the same weights: all above. (Written before
+  the runs with tuned rates; at one untuned rate the sign for relative weights depended on the rate.)
+- *negatives-f-uniform-head*, *negatives-fig-8*: for uniform sampling with each of the three weights and the cross
   entropy, recall at 10 on head minus torso, and on torso minus tail: all above.
-- *negatives-fig-2*: what the figure shows is not in our text beyond the first of these. *negatives-fig-9-10* as well:
-  the chapter gives the numbers, and both stay open.
+- *negatives-fig-2*, *negatives-fig-9-10*: open; the chapter gives the numbers.
 
-**The baseline** is the list of the most frequent labels for all examples; each run has its recall among the metrics.
-Where the cross entropy has less, as on the words of Shakespeare, the runs show that the code works, and nothing about
-methods.
+An interval within `ALIKE` of zero is *no difference* where there is room (`chapters.intervals.outcome`).
 
-**No difference**: within `ALIKE` of zero, where there is room (`chapters.intervals.outcome`). What is not seen and is
-smaller than the design could see is open.
-
-**The prediction** comes first, as for pictures: the offset of each method for the frequencies of the training labels,
-against recall at 10 on head, torso and tail. Two more follow from what is best (`chapters.retrieval.summary`), and were
-written down before the runs, too: of two methods the one whose offset is nearer to 0 has the higher precision at 5, and
-the one whose offset is nearer to what propensities ask for, -log p, the higher propensity-scored precision at 5; near
-is meant under the labels' frequencies. Kendall's tau over the softmax methods says how often they are right.
+**Predictions**, written before the runs. The offset of each method for the training frequencies predicts the order of
+recall at 10 on head, torso and tail. The method whose offset is nearer to 0 has the higher precision at 5, and the
+one whose offset is nearer to -log p of the propensities the higher propensity-scored precision at 5
+(`chapters.retrieval.summary`). Kendall's tau over the softmax methods measures both.
 """
 
 from collections.abc import Mapping, Sequence

@@ -121,12 +121,20 @@ def _words() -> Extreme:
 def train(
     config: Config,
     /,
+    data: Extreme | None = None,
     *,
     device: str = "cpu",
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
     """Train the method at each rate, and judge on the test examples the rate and epoch that validation pairs choose.
+
+    Args:
+        config: its settings.
+        data: the examples, by default those of the source.
+        device: where to train.
+        progress: wraps the loop over the rates.
+        checkpoint: keeps what each rate gave.
 
     Returns:
         arrays: ``counts`` [L], training examples of each label; ``pairs`` [L], test pairs of each label that occurs in
@@ -139,24 +147,9 @@ def train(
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss is not finite.
-    """
-    return fit(config, load(config.source), device=device, progress=progress, checkpoint=checkpoint)
-
-
-def fit(
-    config: Config,
-    data: Extreme,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Result:
-    """The same for any data.
-
-    Raises:
         ValueError: if there are fewer training pairs than a batch.
-        FloatingPointError: if the loss is not finite.
     """
+    data = data or load(config.source)
     tuned = tune(config, data, device=device, progress=progress, checkpoint=checkpoint)
     arrays = judging.judge(tuned.learner, data)
     pairs, ten = arrays["pairs"], judging.RECALLS.index(10)

@@ -1,42 +1,30 @@
-r"""The stacks of each profile, their data and cost, and the comparison that decides each question.
+r"""The stacks of each profile, their data and cost, and the rule that decides each question.
 
-**The factorial.** Divergence trained on (``softmax``, as published; ``exact``, of the law that the noise induces) x
-temperature x noise, all with the same epochs and paired seeds. For Gumbel noise of unit scale the two divergences are
-one, which leaves three families, `CORE`; they are crossed with every temperature of the profile: the fixed ones and the
-public schedule, compressed so that the run sees the whole of it, from 1 to the 0.225 of its 300th epoch. Scale and a
-third noise are `SIDE`: Gaussian noise of the Gumbel's variance, logistic noise of unit scale and of that variance, and
-Gumbel noise of the unit Gaussian's variance, each with both divergences. They are trained at the public schedule, and
-where a plan is crossed (of digits, and of everything at ``paper``) at every other temperature too. And the two
-published families train `LONGER` times as long there. A stack is one data set and
-one length; at ``paper`` it has up to `Plan.width` models of several temperatures, as a GPU trains 144 at once.
+**Design.** Training divergence (``softmax``, as published; ``exact``, of the law that the noise induces) x temperature
+x noise, with the same epochs and paired seeds. Gumbel noise of unit scale has one divergence, so `CORE` has three
+families; they are crossed with every temperature of the profile: fixed ones, and the public schedule, compressed into
+the run. `SIDE` has other variances and logistic noise, each with both divergences, at the public schedule, and in
+crossed plans at every temperature. The two published families also train `LONGER` times as long. A stack is one data
+set and one length; at ``paper`` it has up to `Plan.width` models of several temperatures.
 
-**What decides what**, written down before the runs. All differences are Gaussian of unit scale minus Gumbel, in nats
-an image; intervals are of 95 %, over seeds (differences paired by seed, mean over images) and, separately,
-over test images (mean over seeds); 95 % are of each by itself, not of all together.
+**Rules**, written before the runs. Differences are Gaussian minus Gumbel, both of unit scale, in nats per image, with
+95 % intervals over seeds (paired) and, separately, over test images.
 
-- *perturb-f-vae*, the paper's finding: by the training loss, of the last epoch ("better") and in the mean over all
-  ("faster"), both families with the published divergence, on MNIST, Fashion-MNIST and Omniglot, each by itself. The
-  paper's temperature is lost in our text; so either holds on a data set if the interval over seeds lies below zero at
-  every temperature that has run, is not reproduced if it lies above zero at every one, and is open else. Digits do not
-  decide it.
-- *Is the Gaussian better?*, our own question, on each data set by itself: by loss, published number, true bound and
-  importance-weighted estimate on test images, at each temperature; and with each family at the temperature that
-  validation images choose, by each of the criteria in turn. Better or worse: both intervals lie on that side of zero.
-  No difference: both lie within `ALIKE` of the Gumbel's value. Else undecided.
-- *How much training moves it*: the same at the public schedule after `LONGER` times as many epochs.
-- *Has the estimate settled?*: the difference by number of samples at the public schedule.
-- *Is it the noise or the divergence?*: at the public schedule, Gumbel noise of the unit Gaussian's variance, whose
-  divergence is not that of softmax(logits) either, minus the Gumbel of unit scale, both with the published divergence.
-  (Added after a first look at the digits.)
-- *Scale and a third noise*: the same differences for every family of `SIDE`, at every temperature of a crossed plan.
-  (Written down before its runs, after those at the public schedule were seen.)
+- *perturb-f-vae*: by the training loss of the last epoch ("better") and in the mean over all ("faster"), published
+  divergence, on MNIST, Fashion-MNIST and Omniglot separately. The paper's temperature is lost in our text: the claim
+  holds if the interval lies below zero at every temperature, is not reproduced if it lies above at every one, and is
+  open otherwise.
+- *Is the Gaussian better?*: by loss, published number, true bound and importance-weighted estimate on test images, at
+  each temperature, and at the temperatures that validation images pick. Better or worse: both intervals lie on that
+  side of zero. No difference: both lie within `ALIKE` of the Gumbel's value.
+- The same at the public schedule after `LONGER` times as many epochs, and by number of importance samples.
+- *Noise or divergence?*: Gumbel noise of the unit Gaussian's variance minus Gumbel of unit scale, at the public
+  schedule. (Added after a first look at the digits.)
+- The same differences for every family of `SIDE`. (Written before its runs, after those at the public schedule.)
 
-No claim is decided by profile ``smoke``. Six seeds are the fewest with a sign test at 95 %; the last two of ``cpu``
-were added, in stacks of their own, after the runs of the first four had been seen. Of Fashion-MNIST and Omniglot
-``cpu`` trains three epochs at the public schedule.
-
-The profile ``paper``: MNIST, Fashion-MNIST and Omniglot, 300 epochs, 8 seeds, all temperatures; and at the public
-schedule, which is then the public code's own on the first two: about an hour on an H200 by :func:`seconds`.
+Six seeds are the fewest with a sign test at 95 %; the last two of ``cpu`` were added, in stacks of their own, after the
+runs of the first four had been seen. ``smoke`` decides no claim. ``paper`` trains MNIST, Fashion-MNIST and Omniglot for
+300 epochs with 8 seeds: about an hour on an H200 by :func:`seconds`.
 """
 
 import math

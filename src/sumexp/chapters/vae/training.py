@@ -50,9 +50,15 @@ HISTORY = ("epoch", "member", "train_loss", "temperature", "seconds")
 
 
 def train(
-    config: Stack, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+    config: Stack,
+    /,
+    data: datasets.ImageData | None = None,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the stack on its data set, rounded to 0 and 1, and measure it on the test images.
+    """Train the stack on ``data``, by default its source, rounded to 0 and 1, and measure it on the test images.
 
     Returns:
         arrays: of the S members after the last epoch, in nats, of each of B images, the first ``test_images`` of
@@ -75,25 +81,9 @@ def train(
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
         FloatingPointError: if the loss of a member is not finite.
-    """
-    data = datasets.images(config.source)
-    return fit(config, data, device=device, progress=progress, checkpoint=checkpoint)
-
-
-def fit(
-    config: Stack,
-    data: datasets.ImageData,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Result:
-    """The same for any images.
-
-    Raises:
         ValueError: if a part has no image, or the parts differ in their pixels.
-        FloatingPointError: if the loss of a member is not finite.
     """
+    data = data or datasets.images(config.source)
     dtype = torch.float64 if config.precision == "float64" else torch.float32
     train, validation, test = (binary(part, dtype, device) for part in (data.train, data.validation, data.test))
     if min(map(len, (train, validation, test))) == 0 or not train.shape[1] == validation.shape[1] == test.shape[1]:

@@ -21,7 +21,7 @@ Source: Stratos, section 2.2; O. Levy and Y. Goldberg, Neural word embedding as 
 
 from sumexp.chapters.models.skipgram.comparison import Comparison, compare, correlation, newton
 from sumexp.chapters.models.skipgram.population import SkipGram, pairs
-from sumexp.chapters.models.skipgram.training import CONFIGS, SkipGramConfig, fit, ranks, train
+from sumexp.chapters.models.skipgram.training import CONFIGS, SkipGramConfig, ranks, train
 
 __all__ = [
     "CONFIGS",
@@ -30,7 +30,6 @@ __all__ = [
     "SkipGramConfig",
     "compare",
     "correlation",
-    "fit",
     "newton",
     "pairs",
     "ranks",

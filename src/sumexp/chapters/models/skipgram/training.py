@@ -86,9 +86,15 @@ class LowRank(nn.Module):
 
 
 def train(
-    config: SkipGramConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
+    config: SkipGramConfig,
+    /,
+    joint: Joint | None = None,
+    *,
+    device: str = "cpu",
+    progress: Progress = iter,
+    checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train scores by local NCE on drawn pairs and drawn negatives.
+    """Train scores of a square law of pairs, by default the source's, by local NCE on drawn pairs and negatives.
 
     Returns:
         ``scores`` [V, V], float32, and the mean ``loss`` of the last tenth of the steps.
@@ -96,11 +102,7 @@ def train(
     Raises:
         DataError: if the corpus is absent, damaged or undeclared.
     """
-    return fit(config, config.load().joint, device=device, progress=progress)
-
-
-def fit(config: SkipGramConfig, joint: Joint, *, device: str = "cpu", progress: Progress = iter) -> Result:
-    """The same for any square law of pairs."""
+    joint = joint or config.load().joint
     size = len(joint.p)
     generator = torch.Generator().manual_seed(config.seed)
     start = -math.log(config.negatives)  # what would be right if x and y were independent
