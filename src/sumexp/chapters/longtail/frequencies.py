@@ -3,8 +3,6 @@
 It only reads and is imported by name, so that no run depends on it.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,25 +13,6 @@ from sumexp.datasets.labelled import Labelled
 
 KINDS = ("text", "tags", "classes")
 """Of data sets that have labels: the labels of a text are its words."""
-
-
-@dataclass(frozen=True)
-class Tail:
-    """Some numbers of a law of labels.
-
-    Attributes:
-        labels: that occur.
-        examples: of all labels; one that has several labels counts as often.
-        most: of the most frequent label.
-        least: of the rarest that occurs.
-        rare: the share of the labels with fewer than 20 examples.
-    """
-
-    labels: int
-    examples: int
-    most: int
-    least: int
-    rare: float
 
 
 def label_counts(name: str) -> NDArray[np.int64]:
@@ -47,17 +26,6 @@ def label_counts(name: str) -> NDArray[np.int64]:
         raise DataError(f"data set {name!r} is of the kind {kind!r}, which has no labels; expected {', '.join(KINDS)}")
     counts = _counts(datasets.read(name))
     return np.sort(counts[counts > 0])[::-1]
-
-
-def summary(counts: NDArray[np.int64]) -> Tail:
-    """Some numbers of positive counts of labels.
-
-    Raises:
-        ValueError: if there is none, or one is not positive.
-    """
-    if not len(counts) or counts.min() < 1:
-        raise ValueError(f"{len(counts)} counts, the least of which is {min(counts, default=0)}; give positive ones")
-    return Tail(len(counts), int(counts.sum()), int(counts.max()), int(counts.min()), float((counts < 20).mean()))
 
 
 def _counts(data: object) -> NDArray[np.int64]:
