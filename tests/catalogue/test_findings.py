@@ -50,8 +50,6 @@ def test_refined_and_kept_are_within_a_point(finding: State) -> None:
 def test_log_q_once_more_finds_more_public_and_fewer_held_pairs(finding: State) -> None:
     runs = cached()
     kept = runs.table[summary.KEPT, True]
-    gains = [
-        intervals.paired(kept.of("public", "f + log q"), kept.of("public", "f"), CONFIDENCE),
-        intervals.paired(kept.of("held", "f"), kept.of("held", "f + log q"), CONFIDENCE),
-    ]
+    held, public = ([summary.of(kept, which, served) for served in ("f", "f + log q")] for which in ("held", "public"))
+    gains = [intervals.paired(public[1], public[0], CONFIDENCE), intervals.paired(held[0], held[1], CONFIDENCE)]
     state(finding, runs, intervals.all_above(gains, grids.ALIKE).interval, (0, None), grids.ALIKE)
