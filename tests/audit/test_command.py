@@ -22,7 +22,7 @@ BARE = """
 import sys
 class Without:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"typer", "rich", "pydantic", "grimp", "snakemake", "yaml"}:
+        if name.partition(".")[0] in {"typer", "rich", "pydantic", "grimp", "yaml"}:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Without())
 from sumexp._command import main

@@ -115,7 +115,7 @@ def test_versions_that_no_chapter_reaches_do_not_count(chapter: str, monkeypatch
     monkeypatch.chdir(ROOT)
     found = inputs.notebook(chapter, {}).parts
     assert {"version numpy", "version torch", "version matplotlib"} <= found.keys()
-    assert not {f"version {name}" for name in ("idna", "sphinx", "papermill", "snakemake", "pytest")} & found.keys()
+    assert not {f"version {name}" for name in ("idna", "sphinx", "papermill", "pytest")} & found.keys()
 
 
 def test_declared_data_count(monkeypatch: pytest.MonkeyPatch) -> None:
