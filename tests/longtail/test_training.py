@@ -208,11 +208,3 @@ def test_errors_are_gathered_by_imbalance_and_method() -> None:
         grids.gathered([(stacks[0], np.zeros((3, 3)))])
     with pytest.raises(ValueError, match="of imbalance step some methods have 1 seeds and some 2"):
         grids.gathered(runs[:3])
-
-
-def test_seconds_by_hand() -> None:
-    # Digits: 276 images, 17 steps of 16; EXP of CIFAR-100: 10,847, 84 of 128.
-    assert images.counts("digits", "exp").sum() == 276
-    each = 0.013 + 0.0012 * len(METHODS) * 6 / 64
-    assert grids.seconds(TINY) == pytest.approx({"cpu": 2 + 3 * 17 * each, "cuda": 2 + 3 * 17 * 5.5e-5 * len(METHODS)})
-    assert grids.seconds(Residual()) == pytest.approx({"cpu": 256 * 84 * 4.3, "cuda": 256 * 84 * 0.0095})

@@ -221,22 +221,6 @@ def test_the_grid() -> None:
         grids.chosen("huge", [])
 
 
-def test_seconds_by_hand() -> None:
-    """Delicious: 246,000 pairs, 3,185 test examples of 18 features, 983 labels; a unit is 2 operations a number.
-
-    A pair takes its features twice, there and back, and the scores of its labels three times: there, and back to the
-    labels' vectors and to the layer.
-    """
-    every = 246_000 * (2 * 18 + 3 * 983) * 2 * 512
-    judged = 3_185 * (18 + 983) * 2 * 512
-    all_labels = grids.seconds(Config("delicious", Method(), 0, width=512, epochs=2))
-    assert all_labels == pytest.approx({"cpu": (2 * every + judged) / 5e9, "cuda": 2 + 1.1 * 2 * 246 / 256})
-    sampled = 246_000 * (2 * 18 + 3 * (64 + 1)) * 2 * 512
-    method = Method("softmax", "uniform", "importance", 64)
-    config = Config("delicious", method, 0, width=512, epochs=20, rates=(0.1, 0.2))
-    assert grids.seconds(config)["cpu"] == pytest.approx((2 * 20 * sampled + judged) / 5e9)
-
-
 def test_words_stand_in_and_are_foreseen() -> None:
     data = training.load("shakespeare")
     assert data.train.features.shape[1] == 400

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from sumexp import datasets
-from sumexp.chapters.vae import Member, Stack, Temperature, fixed, grids, public
+from sumexp.chapters.vae import Temperature, fixed, grids, public
 from sumexp.chapters.vae.grids import CORE, MATCHED, SIDE, Plan
 
 ALL = ("digits", "mnist", "fashion-mnist", "omniglot")
@@ -103,21 +103,7 @@ def test_unknown_profile() -> None:
         grids.grid("huge", ALL)
 
 
-def test_seconds_by_hand() -> None:
-    """Digits: P = 64; N K = 20, H = 10: layers of 2 * 64 * 10 = 1,280 and 2 * 20 * 10 = 400 operations an image.
-
-    Training: encoder 2 * 1280 + 3 * 400, decoder 3 * 400 + 3 * 1280: 8,800 for each of 1,200 images. Evaluation: 1,680
-    a sample; 2 * 4 for loss and bound and 3 for the estimate, on 50 images for validation and 50 of the test.
-    """
-    members = tuple(Member(categories=2, seed=seed) for seed in range(6))
-    stack = Stack("digits", members, hidden=10, epochs=5, samples=4, importance=3, test_images=50)
-    judged = 6 * 2 * 50 * (2 * 4 + 3) * 1_680
-    expected = {"cpu": (6 * 5 * 1200 * 8_800 + judged) / 3e10, "cuda": 60 * 1e-3 * (0.22 + 6 * 0.017) + judged / 1e13}
-    assert grids.seconds(stack) == pytest.approx(expected)
-
-
 def test_the_sizes_of_the_digits() -> None:
     data = datasets.images("digits")
-    exact = replace(Stack("digits"), images=len(data.train), test_images=len(data.test))
-    assert grids.seconds(Stack("digits")) == grids.seconds(exact)
+    assert grids._SIZES["digits"] == (data.train.shape[1], len(data.train))
     assert (len(data.train), len(data.validation), len(data.test), data.train.shape[1]) == (1200, 297, 300, 64)

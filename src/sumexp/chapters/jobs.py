@@ -19,7 +19,7 @@ class Job:
         config: its settings.
         data: the data sets that it reads.
         threads: how many it uses.
-        seconds: its length by kind of device, on one core and on an H200; finished runs of its task correct it.
+        seconds: its rough length by device, one core and an H200; finished runs of its task correct it.
         condense: what of its arrays comes with the book; all of them by default.
     """
 

@@ -59,7 +59,6 @@ from sumexp.chapters.longtail.residual import Residual
 from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.methods import LAWS, MARGINS, SCHEMES, Method
 from sumexp.chapters.models.sampled.prediction import Forecast, predict
-from sumexp.chapters.models.sampled.prediction import seconds as predicting
 from sumexp.datasets.labelled import Imbalance
 
 IMBALANCES: tuple[Imbalance, ...] = ("exp", "step")
@@ -246,9 +245,7 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     trained = [(task(plan), one) for one in (*configs(source, plan), *confirmation(source, plan))]
     if profile == "paper" and not plan.blocks and present("cifar-100-lt"):
         trained += [(residual.train, one) for one in tailed()]
-    predicted = (
-        Job(predict, one, seconds=predicting(len(one.counts), len(one.methods))) for one in forecasts(source, plan)
-    )
+    predicted = (Job(predict, one) for one in forecasts(source, plan))
     return (*predicted, *(Job(train, one, data(one), seconds=seconds(one)) for train, one in trained))
 
 

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
+from sumexp import _checks as checks
+
 NoiseName: TypeAlias = Literal["gumbel", "gaussian", "logistic"]
 Divergence: TypeAlias = Literal["softmax", "exact"]
 Precision: TypeAlias = Literal["float32", "float64"]
@@ -30,11 +32,9 @@ class Temperature:
     every: int = 1000
 
     def __post_init__(self) -> None:
-        for name, value in (("start", self.start), ("floor", self.floor)):
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"{name} is {value}; a temperature must be finite and > 0")
-        if not (math.isfinite(self.rate) and self.rate >= 0 and self.every >= 1):
-            raise ValueError(f"rate is {self.rate}, every {self.every}; they must be finite and >= 0, and at least 1")
+        checks.positive(self, "start", "floor", "every")
+        if not (math.isfinite(self.rate) and self.rate >= 0):
+            raise ValueError(f"rate is {self.rate}; it must be finite and >= 0")
         if self.floor > self.start:
             raise ValueError(f"floor {self.floor} lies above start {self.start}; the temperature falls from start")
 
@@ -85,16 +85,11 @@ class Member:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.noise not in get_args(NoiseName):
-            raise ValueError(f"noise is {self.noise!r}; there are {', '.join(get_args(NoiseName))}")
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ValueError(f"scale is {self.scale}; it must be finite and > 0")
-        if self.divergence not in get_args(Divergence):
-            raise ValueError(f"divergence is {self.divergence!r}; there are {', '.join(get_args(Divergence))}")
-        if self.categories < 2:
-            raise ValueError(f"categories is {self.categories}; a choice needs at least 2")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}; it must be >= 0")
+        checks.choice("noise", self.noise, get_args(NoiseName))
+        checks.choice("divergence", self.divergence, get_args(Divergence))
+        checks.positive(self, "scale")
+        checks.whole("categories", self.categories, 2)
+        checks.whole("seed", self.seed, 0)
 
 
 @dataclass(frozen=True)
@@ -134,18 +129,11 @@ class Stack:
             raise ValueError("members is empty; a stack trains at least one model")
         if len(several := {member.categories for member in self.members}) > 1:
             raise ValueError(f"the members have {sorted(several)} categories; give a stack to each")
-        if self.source not in get_args(Source):
-            raise ValueError(f"source is {self.source!r}; there are {', '.join(get_args(Source))}")
-        if self.precision not in get_args(Precision):
-            raise ValueError(f"precision is {self.precision!r}; there are {', '.join(get_args(Precision))}")
-        for name in ("variables", "hidden", "epochs", "batch", "samples", "importance"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        checks.choice("source", self.source, get_args(Source))
+        checks.choice("precision", self.precision, get_args(Precision))
+        checks.positive(self, "variables", "hidden", "epochs", "batch", "samples", "importance", "learning_rate")
         for name in ("images", "test_images"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be >= 0")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(f"learning_rate is {self.learning_rate}; it must be finite and > 0")
+            checks.whole(name, getattr(self, name), 0)
 
     @property
     def categories(self) -> int:

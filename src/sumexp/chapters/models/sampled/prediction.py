@@ -78,11 +78,6 @@ def predict(
     return Result(arrays)
 
 
-def seconds(classes: int, methods: int) -> dict[str, float]:
-    """The length of predictions, measured on one core; they do not gain by a GPU."""
-    return dict.fromkeys(("cpu", "cuda"), methods * (0.05 + 2e-4 * classes))
-
-
 def prediction(method: Method, prior: Tensor) -> tuple[Tensor, Tensor]:
     """Offset and push of one method, [C] each, float64.
 
