@@ -50,7 +50,6 @@ EXTRA: Mapping[str, Call] = {
     "bias.reads_needed": lambda z: bias.reads_needed(8, Fraction(1, 8)),
     "bias.roulette": lambda z: bias.roulette((Fraction(1), Fraction(1, 2))),
     "bias.two_valued_moments": lambda z: bias.two_valued_moments(PAIR, Fraction(2), Fraction(1), 1),
-    "bias.whole_box": lambda z: bias.whole_box((1, 1), (Fraction(2), Fraction(3))),
     "expectations.discretisation_bound": lambda z: expectations.discretisation_bound(0.2, 1),
     "expectations.rule": lambda z: expectations.rule(1e-10, 10.0),
     "nce.Joint": lambda z: nce.Joint(z.flatten().softmax(0).view(4, 4)).mutual_information,
@@ -258,7 +257,7 @@ def limited(seconds: float, memory: int = 2 << 30) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-ASKED = {"bias.cost_variance_bound", "nce.gan.play", "nce.gaussians.optimal_bound", "perturb.learner.descend"}
+ASKED = {"bias.cost_variance_bound", "nce.gaussians.optimal_bound", "perturb.learner.descend"}
 """What works as long as it is asked to: steps, nodes, classes."""
 
 OVERFLOWING = {"functional.adaptive", "nce.pairs.gbce", "samplers.importance", "samplers.relative", "samplers.tail"}

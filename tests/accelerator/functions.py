@@ -17,7 +17,7 @@ from sumexp.chapters import fits, vae
 from sumexp.chapters.fits import objectives
 from sumexp.chapters.models import multilabel, skipgram, wordmodel
 from sumexp.chapters.vae import Member, bounds, gradients, posterior, stack
-from sumexp.nce import Joint, families, gan, gaussians, global_nce, gradient, local_nce, pairs
+from sumexp.nce import Joint, families, gaussians, global_nce, local_nce, pairs
 from sumexp.negatives import decoupled, race
 from sumexp.perturb import argmax, batched, inversion, learner, representation, softmax
 from tests import calls
@@ -65,11 +65,6 @@ def hollow(z: Tensor) -> Joint:
     """The same, and no pair of a word with itself."""
     p = square(z).p * (1 - torch.eye(4, dtype=z.dtype, device=z.device))
     return Joint(p / p.sum())
-
-
-def without(z: Tensor, label: int) -> Tensor:
-    """A law of the other classes."""
-    return negatives.exclude(log_law(z), label)
 
 
 def scheme(z: Tensor) -> negatives.Scheme:
@@ -136,17 +131,12 @@ HERE: Mapping[str, Call] = {
     "negatives.gradient_moments": lambda z: negatives.gradient_moments(row(z), scheme(z)),
     "negatives.group_moments": lambda z: negatives.group_moments(row(z), scheme(z), torch.eye(4, device=z.device) > 0),
     "negatives.implicit_loss": lambda z: negatives.implicit_loss(row(z), scheme(z)),
-    "negatives.implicit_losses": lambda z: negatives.implicit_losses(
-        [negatives.scheme(log_law(z), label, 2, "importance", "redraw") for label in range(4)]
-    )(row(z)),
     "negatives.log_prior": lambda z: negatives.log_prior(law(z)),
     "negatives.margin_losses": lambda z: negatives.margin_losses(z)(row(z)),
     "negatives.model_based": lambda z: negatives.model_based(row(z)),
-    "negatives.population_minimiser": lambda z: negatives.population_minimiser(negatives.margin_losses(0 * z), law(z)),
     "negatives.scheme": scheme,
     "negatives.targeting": lambda z: negatives.targeting(row(z), log_law(z), 0, 2),
     "negatives.uniform": lambda z: negatives.uniform(4, z.device),
-    "negatives.decoupled.least_variance": lambda z: decoupled.least_variance(row(z).square(), log_law(z), 0, 2),
     "negatives.decoupled.least_variance_law": lambda z: decoupled.least_variance_law(row(z).square(), log_law(z), 0),
     "negatives.decoupled.moments": lambda z: decoupled.moments(row(z).square(), scheme(z)),
     "negatives.race.corrected": lambda z: race.corrected(race.distinct_law(log_law(z), 2))(row(z)),
@@ -160,15 +150,9 @@ HERE: Mapping[str, Call] = {
     ),
     "nce.families.scores": lambda z: families.scores(z.view(4, 2, 2), row(z)[:2]),
     "nce.families.tilted": lambda z: families.tilted(z.view(4, 4, 1), row(z)[:1], law(z), log_law(z)),
-    "nce.gan.best_discriminator": lambda z: gan.best_discriminator(law(z), law(z.flip(0))),
-    "nce.gan.play": lambda z: gan.play(law(z), row(z), 3),
-    "nce.gan.printed_value": lambda z: gan.printed_value(law(z), row(z).sigmoid()),
-    "nce.gan.value": lambda z: gan.value(law(z), law(z.flip(0)), row(z).sigmoid()),
     "nce.gaussians.info_nce_value": lambda z: gaussians.info_nce_value(z),
-    "nce.gaussians.log_ratio": lambda z: gaussians.log_ratio(z, z.flip(0), 0.5),
     "nce.gaussians.sample": lambda z: gaussians.sample(2, 0.5, (3,), Generator().manual_seed(0)),
     "nce.global_nce.bound": lambda z: global_nce.bound(joint(z), z, 3, log_law(z)),
-    "nce.global_nce.ceiling": lambda z: global_nce.ceiling(joint(z), 3, log_law(z)),
     "nce.global_nce.cross_entropy": lambda z: global_nce.cross_entropy(joint(z), z, [2, 5], log_law(z)),
     "nce.global_nce.entropy": lambda z: global_nce.entropy(joint(z), 3, log_law(z)),
     "nce.global_nce.optimal_scores": lambda z: global_nce.optimal_scores(joint(z), log_law(z)),
@@ -176,24 +160,12 @@ HERE: Mapping[str, Call] = {
         joint(z), 1, torch.tensor([[0, 2], [3, 1]], device=z.device), log_law(z)
     ),
     "nce.global_nce.recover": lambda z: global_nce.recover(z, log_law(z)),
-    "nce.gradient.best_noise": lambda z: gradient.best_noise(row(z), 0),
-    "nce.gradient.expected_gradient": lambda z: gradient.expected_gradient(row(z), 0, 2, without(z, 0)),
-    "nce.gradient.gradient": lambda z: gradient.gradient(row(z), 0),
-    "nce.gradient.loss": lambda z: gradient.loss(row(z), 0),
-    **{
-        f"nce.gradient.{name}": lambda z, name=name: getattr(gradient, name)(  # type: ignore[misc]
-            row(z), 0, torch.tensor([1, 3], device=z.device), without(z, 0)
-        )
-        for name in ("phi", "sampled_loss", "sampled_partition")
-    },
     "nce.local_nce.cross_entropy": lambda z: local_nce.cross_entropy(joint(z), z, 3, log_law(z)),
     "nce.local_nce.divergences": lambda z: local_nce.divergences(joint(z), 3, log_law(z)),
     "nce.local_nce.entropy": lambda z: local_nce.entropy(joint(z), 3, log_law(z)),
-    "nce.local_nce.jensen_shannon": lambda z: local_nce.jensen_shannon(joint(z), log_law(z)),
     "nce.local_nce.optimal_scores": lambda z: local_nce.optimal_scores(joint(z), 3, log_law(z)),
     "nce.local_nce.posterior": lambda z: local_nce.posterior(joint(z), 3, log_law(z)),
     "nce.local_nce.recover": lambda z: local_nce.recover(z, 3, log_law(z)),
-    "nce.local_nce.self_normalisation_defect": lambda z: local_nce.self_normalisation_defect(z, 3, log_law(z)),
     "nce.pairs.gbce": lambda z: pairs.gbce(log_law(z), 2, 0.5),
     "nce.pairs.sigmoid_pairs": lambda z: pairs.sigmoid_pairs(joint(z), 3, "mask"),
     "nce.pairs.softmax_pairs": lambda z: pairs.softmax_pairs(joint(z)),

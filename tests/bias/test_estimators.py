@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp.bias import estimators, minimax, replacement
+from sumexp.bias import estimators, minimax
 from sumexp.bias.rational import softmax
 from tests.exact import log_of
 
@@ -57,16 +57,6 @@ def test_unbiased_at_every_point_as_soon_as_all_are_read_with_positive_probabili
     subsets = [[x for j, x in enumerate(a) if j != i] for i in range(4)]
     cut = sum((estimators.partial(chosen, 4) for chosen in subsets), Q(0)) / 4
     assert (cut == softmax(a)) == (len(set(a)) == 1)
-
-
-def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:
-    # Exercise 3 of the chapter: F/eps with probability eps, else 0. Cost eps n times second moment F^2/eps is n F^2.
-    n, eps, f = 16, Q(1, 8), Q(9, 10)
-    outcomes = {f / eps: eps, Q(0): 1 - eps}
-    second = sum((p * t**2 for t, p in outcomes.items()), Q(0))
-    assert sum(p * t for t, p in outcomes.items()) == f
-    assert second - f**2 == f**2 * (1 / eps - 1)
-    assert eps * n * second == n * f**2 > minimax.cost_variance_bound(n)[0]
 
 
 def brute(schedule: estimators.Schedule, a: tuple[Fraction, ...]) -> tuple[Fraction, Fraction]:
@@ -134,21 +124,6 @@ def test_spike_has_a_variance_of_order_n_to_the_rate(n: int, rate: float, consta
     assert float(variance) / n**rate == pytest.approx(constant, abs=0.015)
 
 
-def test_the_sample_variance_of_the_spike_lies() -> None:
-    # The spike at n = 4096, r = 3/2: all are read with probability 4096^-1.5 = 4e-6, and there sits the variance.
-    # 20,000 draws miss it with probability (1 - 4e-6)^20000 = 93 %; the seed is such a one. The sample variance is then
-    # a thousand times too small, and the sample mean is many of its own "standard errors" off.
-    schedule = estimators.dyadic(4096, 1.5)
-    mean, variance = estimators.two_valued_moments(schedule, 10**6, Q(1, 10**9), 1)
-    log_a = torch.full((4096,), -9 * math.log(10), dtype=torch.float64)
-    log_a[17] = 6 * math.log(10)
-    draws = estimators.sample(schedule, table(log_a), 20_000, generator=torch.Generator().manual_seed(1))
-    assert draws.reads.max() < 4096
-    assert draws.value.var().item() < float(variance) / 100
-    assert abs(draws.value.mean().item() - float(mean)) > 10 * draws.value.std().item() / 20_000**0.5
-    assert abs(draws.value.mean().item() - float(mean)) < 5.5 * float(variance) ** 0.5 / 20_000**0.5
-
-
 @pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1), estimators.dyadic(4, 1.5, False)])
 def test_draws_have_the_exact_law(schedule: estimators.Schedule) -> None:
     log_a = log_of(A)
@@ -181,15 +156,6 @@ def test_draws_read_few_of_many_and_repeat_with_their_seed() -> None:
     assert abs(first.reads.double().mean().item() - float(schedule.cost)) < 5.5 * (spread / 300) ** 0.5
 
 
-def test_log_normal_draws_have_the_variance_of_the_formula() -> None:
-    log_a = torch.randn(512, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - math.log(512)
-    schedule = estimators.dyadic(512, 1.0, antithetic=False)
-    exact, variance = torch.sigmoid(-log_a.logsumexp(0)).item(), estimators.variance(schedule, log_a).item()
-    draws = estimators.sample(schedule, table(log_a), 5_000, generator=torch.Generator().manual_seed(5))
-    assert abs(draws.value.mean().item() - exact) < 5.5 * (variance / 5_000) ** 0.5
-    assert schedule.cost == 1 + Q(9, 2)
-
-
 @pytest.mark.parametrize("n,count", [(5, 2), (40, 3)])
 def test_distinct_indices_are_uniform(n: int, count: int) -> None:
     # Every ordered sample equally likely: here the first two places. 5.5 standard errors for n (n-1) <= 1560 cells: a
@@ -214,53 +180,34 @@ def test_cost_times_second_moment_respects_the_bound(n: int, rate: float) -> Non
     assert max(second) * schedule.cost >= minimax.cost_variance_bound(n)[0]
 
 
-def test_the_poisson_estimator_has_no_second_moment() -> None:
-    # E[T^2 | t] = exp(-2tS + t^2 n sum a^2 / lambda), against e^{-t}: the exponent's square term wins for every lambda.
-    t, S, c = sp.symbols("t S c", positive=True)
+def test_the_poisson_estimator_has_no_second_moment_and_no_mean_for_large_sums() -> None:
+    # T = prod_{j <= K} (1 - t n a_{i_j}/lambda) with t ~ Exp(1), K ~ Poisson(lambda): E[T | t] = e^{-tS}, formally the
+    # softmax. The second moment has e^{-t - 2tS + c t^2}, c = n sum a^2/lambda. And e^{-t} E[|T| | t] is e^x,
+    # x = -t + lambda (E|1 - t n a_i/lambda| - 1) = (S - 1) t - 2 lambda beyond t = lambda/(n min a).
+    t, S, c, lam = sp.symbols("t S c lam", positive=True)
     assert sp.limit(-t - 2 * t * S + c * t**2, t, sp.oo) == sp.oo
-    # That formula by enumeration of K and of the draws, at t = 1/3, lambda = 2, a = (1/2, 1):
-    a, lam, when = (mpmath.mpf("0.5"), mpmath.mpf(1)), mpmath.mpf(2), mpmath.mpf(1) / 3
-    factors = [1 - when * 2 * x / lam for x in a]
-    poisson = [mpmath.exp(-lam) * lam**k / mpmath.factorial(k) for k in range(40)]
+    assert sp.expand(-t + lam * ((t * S / lam - 1) - 1) - ((S - 1) * t - 2 * lam)) == 0
+    # Both conditional moments by enumeration of K and of the draws, at t = 1/3, lambda = 2, a = (1/2, 1):
+    factors = [1 - mpmath.mpf(a) / 3 for a in (0.5, 1)]
+    poisson = [mpmath.exp(-2) * mpmath.mpf(2) ** k / mpmath.factorial(k) for k in range(40)]
     first = mpmath.fsum(p * (mpmath.fsum(factors) / 2) ** k for k, p in enumerate(poisson))
     second = mpmath.fsum(p * (mpmath.fsum(f**2 for f in factors) / 2) ** k for k, p in enumerate(poisson))
     assert float(first) == pytest.approx(math.exp(-1.5 / 3), rel=1e-12)  # e^{-tS}, S = 3/2
     assert float(second) == pytest.approx(math.exp(-2 * 1.5 / 3 + (2 * 1.25 / 2) / 9), rel=1e-12)
-    growing = [replacement.poisson_second_moment((Q(1, 2), 1), 2, horizon) for horizon in (2, 10, 20)]
-    assert growing[0] < 1 < 10**20 < growing[1] < growing[2] / 10**100
 
 
-@pytest.mark.parametrize("a,integrable", [((Q(1, 4), Q(1, 2)), True), ((Q(1, 2), Q(1, 2)), False), ((2, 3), False)])
-def test_the_poisson_estimator_has_no_mean_at_all_for_large_sums(a: tuple[Fraction, ...], integrable: bool) -> None:
-    # Beyond t = lambda/(n min a) the logarithm of e^{-t} E[|T| | t] is (S - 1) t - 2 lambda: E|T| is infinite for
-    # S >= 1, so "unbiased formally" is no unbiasedness there.
-    total = sum(a)
-    late = [replacement.poisson_absolute_exponent(a, 3, t) for t in (100, 101)]
-    assert late == [(total - 1) * 100 - 6, (total - 1) * 101 - 6]
-    assert (late[1] < late[0]) == integrable
+@pytest.mark.parametrize("a", [(1, 3), (2, 2), (Q(1, 2), 9)])
+def test_two_draws_from_two_are_unbiased_without_their_indices(a: tuple[Fraction, ...]) -> None:
+    def h(x: Fraction, y: Fraction) -> Fraction:
+        return softmax((x, x)) if x == y else 2 * softmax((x, y)) - (softmax((x, x)) + softmax((y, y))) / 2
 
-
-def test_two_draws_from_two_by_hand() -> None:
-    # h(x, x) = F(x, x), h(x, y) = 2 F(x, y) - (F(x, x) + F(y, y))/2: mean (h(a,a) + 2 h(a,b) + h(b,b))/4 = F(a, b).
-    assert replacement.with_replacement_weights(2) == {(1, 1): 2, (2, 0): -Q(1, 2), (0, 2): -Q(1, 2)}
-
-
-@pytest.mark.parametrize("a", [(1,), (1, 3), (2, 2), (1, 3, 7), (1, 1, 5), (Q(1, 2), 2, 2, 9)])
-def test_n_draws_with_replacement_are_unbiased(a: tuple[Fraction, ...]) -> None:
-    n = len(a)
-    drawn = list(product(a, repeat=n))
-    assert sum((replacement.with_replacement_estimate(x) for x in drawn), Q(0)) / len(drawn) == softmax(a)
+    assert sum(h(*drawn) for drawn in product(a, repeat=2)) / 4 == softmax(a)
 
 
 @pytest.mark.parametrize("n,draws", [(1, 1), (2, 2), (2, 4), (3, 3), (3, 5)])
-def test_the_estimate_that_must_see_all_is_unbiased(n: int, draws: int) -> None:
-    a = (Q(1), Q(4), Q(1, 3))[:n]
-    outcomes = list(product(range(n), repeat=draws))
-    assert sum((replacement.all_seen_estimate(drawn, a) for drawn in outcomes), Q(0)) / len(outcomes) == softmax(a)
-
-
-def test_the_spike_among_negatives_that_sum_to_one_has_a_quarter_of_the_variance() -> None:
-    schedule = estimators.dyadic(1024, 1.0)
-    _, alone = estimators.two_valued_moments(schedule, 10**6, Fraction(1, 10**9), 1)
-    _, among = estimators.two_valued_moments(schedule, 10**6, Fraction(1, 1024), 1)
-    assert float(among / alone) == pytest.approx(1 / 4, abs=0.005)  # F^2 = (1/2)^2
+def test_n_or_more_draws_with_replacement_have_an_unbiased_estimate(n: int, draws: int) -> None:
+    # F / P(all seen) if the draws have seen all negatives, else 0.
+    all_seen = sum(Q((-1) ** j * math.comb(n, j) * (n - j) ** draws, n**draws) for j in range(n + 1))
+    seen = [len(set(drawn)) == n for drawn in product(range(n), repeat=draws)]
+    f = softmax((Q(1), Q(4), Q(1, 3))[:n])
+    assert Q(sum(seen), n**draws) * f / all_seen == f

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations, permutations
-from math import comb, prod
+from math import comb, perm, prod
 
 import pytest
 import sympy as sp
@@ -10,18 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sumexp.bias import proof
-from sumexp.bias.rational import Rational, consistent, softmax
+from sumexp.bias.rational import softmax
+from tests.bias.tuples import (
+    arbitrary,
+    consistent,
+    expectation,
+    mean_over_subsets,
+    symmetrise,
+    two_valued_system,
+    uniform_tuples,
+)
 
 Q = Fraction
 ALL = [(n, k) for n in range(1, 9) for k in range(1, n)]
 WITH_EQUAL = [(n, k) for n in range(1, 9) for k in range(n + 1)]
 LOW, HIGH = Q(2, 7), Q(5, 3)
 positive = st.fractions(min_value=Q(1, 50), max_value=50, max_denominator=50)
-
-
-def arbitrary(*values: Rational) -> Fraction:
-    """No symmetry at all: 1/(1 + x_1 + 2 x_2 + 4 x_3 + ...)."""
-    return 1 / (1 + sum((2**j * Q(value) for j, value in enumerate(values)), Q(0)))
 
 
 def two_valued(n: int, m: int) -> tuple[Fraction, ...]:
@@ -47,8 +51,8 @@ def test_symmetrisation_is_symmetric(k: int) -> None:
 @pytest.mark.claim("bias-lemma-4-3", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 6) for k in range(n + 1)])
 def test_symmetrisation_keeps_the_mean_under_uniform_sampling(n: int, k: int) -> None:
-    law, a = proof.uniform_tuples(n, k), [Q(1, i + 1) for i in range(n)]
-    assert proof.expectation(proof.symmetrise(arbitrary, k), law, a) == proof.expectation(arbitrary, law, a)
+    law, a = uniform_tuples(n, k), [Q(1, i + 1) for i in range(n)]
+    assert expectation(symmetrise(arbitrary, k), law, a) == expectation(arbitrary, law, a)
 
 
 def test_symmetrisation_changes_the_mean_under_another_law() -> None:
@@ -58,8 +62,8 @@ def test_symmetrisation_changes_the_mean_under_another_law() -> None:
     def first(*z: Fraction) -> Fraction:
         return z[0]
 
-    assert proof.expectation(first, law, (3, 5)) == 3
-    assert proof.expectation(proof.symmetrise(first, 2), law, (3, 5)) == Q(3 + 5, 2)
+    assert expectation(first, law, (3, 5)) == 3
+    assert expectation(symmetrise(first, 2), law, (3, 5)) == Q(3 + 5, 2)
 
 
 @pytest.mark.claim("bias-F-reformulation", shows="statement", evidence="proof")
@@ -79,7 +83,7 @@ def test_estimating_the_softmax_is_estimating_F() -> None:
 @pytest.mark.parametrize("n,k", WITH_EQUAL)
 def test_the_hypothesis_is_contradictory_exactly_for_k_below_n(n: int, k: int) -> None:
     # The equations at the points with entries LOW and HIGH, in the unknowns g(0..k), have a solution only for k = n.
-    assert consistent(*proof.two_valued_system(n, k, LOW, HIGH)) == (k == n)
+    assert consistent(*two_valued_system(n, k, LOW, HIGH)) == (k == n)
 
 
 def test_a_set_of_choices_collapses_where_entries_coincide() -> None:
@@ -94,7 +98,7 @@ def test_a_set_of_choices_collapses_where_entries_coincide() -> None:
     # (n-k)!/n! = 1/6; each choice in 2 orders: (2 1 + 2 2)/6 = 1 instead of (2 1 + 2 2 + 2 2)/6 = 5/3.
     printed = sum((product(*z) for chosen in as_set for z in permutations(chosen)), Q(0)) / 6
     assert printed == 1
-    assert proof.expectation(product, proof.uniform_tuples(3, k), a) == Q(5, 3)
+    assert expectation(product, uniform_tuples(3, k), a) == Q(5, 3)
 
 
 @pytest.mark.claim("bias-eq-11", shows="statement", evidence="exact")
@@ -104,7 +108,7 @@ def test_the_sum_over_subsets_of_positions_is_the_mean(n: int, k: int) -> None:
         choices = [[a[i] for i in places] for places in combinations(range(n), k)]
         total = sum((arbitrary(*z) for chosen in choices for z in permutations(chosen)), Q(0))
         count = prod(range(n - k + 1, n + 1))  # n!/(n-k)!
-        assert total / count == proof.expectation(arbitrary, proof.uniform_tuples(n, k), a)
+        assert total / count == expectation(arbitrary, uniform_tuples(n, k), a)
 
 
 @pytest.mark.claim("bias-eq-12-14", shows="statement", evidence="exact")
@@ -112,16 +116,16 @@ def test_the_sum_over_subsets_of_positions_is_the_mean(n: int, k: int) -> None:
 def test_an_unbiased_h_makes_F_the_mean_over_subsets(n: int, k: int) -> None:
     # The step E h = mean over subsets of f_k, for any h, hence for an unbiased one; with coinciding entries too.
     for a in ([Q(1, i + 1) for i in range(n)], two_valued(n, n // 2)):
-        f = proof.symmetrise(arbitrary, k)
-        assert proof.mean_over_subsets(f, a, k) == proof.expectation(arbitrary, proof.uniform_tuples(n, k), a)
+        f = symmetrise(arbitrary, k)
+        assert mean_over_subsets(f, a, k) == expectation(arbitrary, uniform_tuples(n, k), a)
 
 
 @pytest.mark.claim("bias-eq-15-18", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(n, k) for n, k in WITH_EQUAL if n <= 6])
 def test_f_is_fixed_at_equal_entries(n: int, k: int) -> None:
     # The mean over subsets of any symmetric f is f(b, .., b) itself, so an unbiased one equals F = 1/(1 + nb) there.
-    f = proof.symmetrise(arbitrary, k)
-    assert proof.mean_over_subsets(f, (LOW,) * n, k) == f(*(LOW,) * k)
+    f = symmetrise(arbitrary, k)
+    assert mean_over_subsets(f, (LOW,) * n, k) == f(*(LOW,) * k)
     assert softmax((LOW,) * n) == 1 / (1 + n * LOW) == proof.forced(n, k, LOW, HIGH)[0]
 
 
@@ -152,7 +156,7 @@ def test_number_of_subsets_with_j_different_entries(n: int, k: int) -> None:
         g = [Q(1, 2 + j) for j in range(k + 1)]
         by_count = lambda *z, g=g: g[z.count(HIGH)]  # noqa: E731
         total = sum((c * value for c, value in zip(counted, g, strict=True)), Q(0))
-        assert proof.mean_over_subsets(by_count, two_valued(n, m), k) == total / comb(n, k)
+        assert mean_over_subsets(by_count, two_valued(n, m), k) == total / comb(n, k)
 
 
 @pytest.mark.claim("bias-eq-23", shows="statement", evidence="exact")
@@ -168,10 +172,12 @@ def test_g_is_the_combination_with_coefficients_c(n: int, k: int, low: Fraction,
 def test_closed_forms_of_c(n: int, k: int) -> None:
     c = proof.coefficients(n, k)
     for m in range(k + 1):
-        assert c[m] == [proof.coefficient(n, k, m, i) for i in range(k + 1)]
+        for i in range(k + 1):  # sum_r (-1)^(r-i) binom(r, i) binom(m, r) (n)_r/(k)_r, with falling factorials
+            terms = (Q((-1) ** (r - i) * comb(r, i) * comb(m, r) * perm(n, r), perm(k, r)) for r in range(i, m + 1))
+            assert c[m][i] == sum(terms)
         assert sum(c[m]) == 1
     # The last row is the Lagrange weights of the nodes 0..k at n; for k = n the table is the identity.
-    assert c[k] == proof.lagrange(range(k + 1), n)
+    assert c[k] == [prod((Q(n - j, i - j) for j in range(k + 1) if j != i), start=Q(1)) for i in range(k + 1)]
     if k == n:
         assert c == [[Q(int(i == m)) for i in range(k + 1)] for m in range(k + 1)]
 

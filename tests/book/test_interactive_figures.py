@@ -12,8 +12,9 @@ from claimbook.authoring import interactive
 from claimbook.authoring.interactive import Interactive, table
 from sumexp.chapters.classifiers import Example
 from sumexp.chapters.sliders import draws, failures, nce, negatives
-from sumexp.negatives import consistency, population
+from sumexp.negatives import consistency
 from sumexp.negatives.schemes import Weights
+from tests.negatives.search import searched
 
 LOGITS, FREQUENCY = torch.tensor([0.5, -1.0, 2.0, 0.0]).double(), torch.tensor([4.0, 3.0, 2.0, 1.0]).double()
 
@@ -73,7 +74,7 @@ def test_the_minima_are_those_of_another_search(consistent: Interactive, line: i
     hits, m, log_q = list(negatives.HITS)[h], negatives.DRAWS[d], negatives.zipf(negatives.SKEWS[s])
     factors = consistency.factors(weights, log_q, m, hits=hits)
     truth = negatives.zipf(negatives.TRUTH)
-    found = population.population_minimiser(consistency.multiset_losses(log_q, m, factors, hits), truth.exp())
+    found = searched(consistency.multiset_losses(log_q, m, factors, hits), truth.exp())
     shift = found - truth
     shift = (shift - (truth.exp() * shift).sum())[torch.tensor(negatives.RANKS) - 1]
     assert_allclose(consistent.lines[line].curves[1][d, s, h], shift, atol=1e-7)

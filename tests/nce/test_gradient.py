@@ -9,10 +9,11 @@ import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
-from sumexp import functional
+from sumexp import expectations, functional
 from sumexp.nce import gradient
-from tests.exact import log_of
+from tests.exact import floats, log_of
 
 Q = Fraction
 T = 0
@@ -84,19 +85,21 @@ def test_the_sampled_loss_is_a_softmax_of_phi(m: int) -> None:
     assert sp.simplify(sp.exp(phi[-1]) / sum(map(sp.exp, phi)) - sp.exp(target) / z_hat) == 0  # e^(-L-hat)
 
 
-def test_the_torch_functions_agree_with_each_other_and_with_fractions() -> None:
-    w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
-    theta, log_q, draws = log_of(w), log_of(q), torch.tensor([[1, 1], [1, 2], [3, 3]])
-    z_hat = gradient.sampled_partition(theta, T, draws, log_q)
-    exact = [float(gradient.rational_partition(w, T, drawn, q)) for drawn in draws.tolist()]
-    assert z_hat.tolist() == pytest.approx(exact, rel=1e-15)
-    sampled = gradient.sampled_loss(theta, T, draws, log_q)
-    assert torch.allclose(sampled, z_hat.log() - theta[T], atol=1e-15)
-    by_losses = functional.sampled_softmax(
-        theta[T].expand(3), theta[draws], log_q=log_q[draws], correct="importance", reduction="none"
-    )
-    assert torch.allclose(sampled, by_losses, atol=1e-15)
-    assert gradient.loss(theta, T).item() == pytest.approx(math.log(float(sum(w))) - math.log(float(w[T])))
+def full_gradient(theta: Tensor) -> Tensor:
+    """Equation (6)."""
+    return theta.softmax(0) - torch.eye(len(theta), dtype=torch.float64)[T]
+
+
+def expected_gradient(theta: Tensor, m: int, log_q: Tensor) -> Tensor:
+    """Equation (7), by the integral of the expected loss."""
+    leaf = theta.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(expectations.sampled_softmax(leaf, T, m, log_q).loss, leaf)
+    return slope
+
+
+def sampled_loss(theta: Tensor, drawn: tuple[int, ...], log_q: Tensor) -> Tensor:
+    at = torch.tensor([drawn])
+    return functional.sampled_softmax(theta[T:1], theta[at], log_q=log_q[at], correct="importance")
 
 
 @pytest.mark.claim("nce-eq-6-7", shows="statement", evidence="proof")
@@ -121,22 +124,14 @@ def test_the_gradients_in_symbols() -> None:
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_the_expected_gradient_by_three_ways(m: int) -> None:
     w, q = [Q(1), Q(1, 2), Q(3), Q(2)], [Q(0), Q(1, 2), Q(1, 3), Q(1, 6)]
-    exact = torch.tensor(
-        [float(value) for value in gradient.rational_expected_gradient(w, T, q, m)], dtype=torch.float64
-    )
-    by_integral = gradient.expected_gradient(log_of(w), T, m, log_of(q))
-    theta = log_of(w).requires_grad_()
-    mean = torch.stack(
-        [
-            float(p) * gradient.sampled_loss(theta, T, torch.tensor(drawn), log_of(q))
-            for drawn, p in gradient.rational_draws(q, m)
-        ]
-    ).sum()
+    exact = floats(gradient.rational_expected_gradient(w, T, q, m))
+    theta, log_q = log_of(w).requires_grad_(), log_of(q)
+    outcomes = gradient.rational_draws(q, m)
+    mean = torch.stack([float(p) * sampled_loss(theta, drawn, log_q) for drawn, p in outcomes]).sum()
     (by_autograd,) = torch.autograd.grad(mean, theta)
-    assert torch.allclose(by_integral, exact, rtol=0, atol=1e-13)
-    assert torch.allclose(by_integral, by_autograd, atol=1e-13)
-    full = torch.tensor([float(value) for value in gradient.rational_gradient(w, T)], dtype=torch.float64)
-    assert torch.allclose(gradient.gradient(log_of(w), T), full, atol=1e-15)
+    assert torch.allclose(expected_gradient(log_of(w), m, log_q), exact, rtol=0, atol=1e-13)
+    assert torch.allclose(by_autograd, exact, rtol=0, atol=1e-13)
+    assert torch.allclose(full_gradient(log_of(w)), floats(gradient.rational_gradient(w, T)), atol=1e-15)
 
 
 @pytest.mark.claim("nce-eq-8", shows="statement", evidence="exact")
@@ -244,13 +239,12 @@ def test_all_negatives_together_are_right_only_for_a_constant_partition(
 def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None:
     generator = torch.Generator().manual_seed(5)
     theta = 2 * torch.randn(50, generator=generator, dtype=torch.float64)
-    full = gradient.gradient(theta, T)
-    best = gradient.best_noise(theta, T)
-    assert torch.allclose(gradient.expected_gradient(theta, T, m, best), full, atol=1e-12)
+    full = full_gradient(theta)
+    others = torch.where(torch.arange(50) == T, -math.inf, theta)
+    assert torch.allclose(expected_gradient(theta, m, others.log_softmax(0)), full, atol=1e-12)
     for power in (0.0, 0.9):  # towards uniform
-        log_q = torch.log_softmax(torch.where(best > -math.inf, power * theta, -math.inf), 0)
-        bias = gradient.expected_gradient(theta, T, m, log_q)[T] - full[T]
-        assert bias > 1e-6  # Jensen's gap
+        log_q = torch.where(others > -math.inf, power * theta, -math.inf).log_softmax(0)
+        assert expected_gradient(theta, m, log_q)[T] - full[T] > 1e-6  # Jensen's gap
 
 
 @pytest.mark.claim("nce-qstar-exact", shows="statement", evidence="exact")
@@ -261,8 +255,8 @@ def test_with_negatives_from_the_model_every_sample_has_the_full_loss(w: list[Fr
     assert sum(best) == 1
     for drawn in product(range(1, len(w)), repeat=m):
         assert gradient.rational_partition(w, T, drawn, best) == sum(w)
-    sampled = gradient.sampled_loss(log_of(w), T, torch.tensor([1] * m), gradient.best_noise(log_of(w), T))
-    assert sampled.item() == pytest.approx(gradient.loss(log_of(w), T).item(), abs=1e-14)
+    sampled = sampled_loss(log_of(w), (1,) * m, log_of(best))
+    assert sampled.item() == pytest.approx(-log_of(w).log_softmax(0)[T].item(), abs=1e-14)
 
 
 @pytest.mark.claim("nce-qstar-rejection", shows="statement", evidence="proof")

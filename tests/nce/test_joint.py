@@ -63,7 +63,6 @@ def test_a_joint_keeps_no_hold_on_its_input() -> None:
 
 
 GLOBAL, LOCAL = global_nce.cross_entropy, local_nce.cross_entropy
-SCORES = torch.zeros(2, 3)
 
 
 @pytest.mark.parametrize("use", [GLOBAL, LOCAL])

@@ -9,6 +9,7 @@ import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from sumexp.nce import Joint, families, global_nce, local_nce, rational
 from sumexp.nce.rational import LogSum, Table
@@ -60,6 +61,11 @@ def divergences(table: Table, law: list[Fraction], count: int) -> tuple[LogSum, 
     rows = list(zip(of_x, conditional(table), mixed, strict=True))
     true = rational.total((weight, rational.divergence(row, m)) for weight, row, m in rows)
     return true, rational.total((weight, rational.divergence(law, m)) for weight, _, m in rows)
+
+
+def defect_of(scores: Tensor, count: int, log_q: Tensor) -> Tensor:
+    """[X] the sum over y of what local NCE recovers, minus 1: 0 where the scores normalise themselves."""
+    return local_nce.recover(scores, count, log_q).sum(-1) - 1
 
 
 noises = st.integers(1, 9).map(lambda a: [Q(a, 10), Q(10 - a, 10)])
@@ -151,8 +157,8 @@ def test_two_candidates_give_the_jensen_shannon_divergence(table: Table, law: li
     true, false = divergences(table, law, 2)
     entropy = rational.entropy(rational.local_law(table, law, 2))
     assert -1 * entropy == 2 * (Q(1, 2) * true + Q(1, 2) * false) - rational.log(4)
-    got = local_nce.jensen_shannon(joint_of(table), log_of(law)).item()
-    assert got == pytest.approx(float(Q(1, 2) * (true + false)), abs=1e-13)
+    got = local_nce.divergences(joint_of(table), 2, log_of(law))
+    assert (got.true + got.noise).item() == pytest.approx(float(true + false), abs=1e-13)
 
 
 @pytest.mark.parametrize("count", [2, 7, 1000])
@@ -174,8 +180,13 @@ def test_the_objective_is_minus_the_cross_entropy_of_the_coins(
     weight = st.fractions(min_value=Q(1, 6), max_value=6, max_denominator=6)
     weights = data.draw(st.lists(st.lists(weight, min_size=2, max_size=2), min_size=2, max_size=2))
     outcomes = rational.local_law(table, law, count)
-    loss = rational.cross_entropy(outcomes, rational.coins_model(weights))
     heads = [[w / (1 + w) for w in row] for row in weights]  # sigma(s) with w = e^s
+
+    def coins_model(coins: tuple[int, ...], seen: rational.Seen) -> Fraction:
+        x, ys = seen
+        return math.prod(heads[x][y] if a else 1 - heads[x][y] for a, y in zip(coins, ys, strict=True))
+
+    loss = rational.cross_entropy(outcomes, coins_model)
     assert loss == objective(table, law, count, heads)
     assert float(loss - rational.entropy(outcomes)) >= -1e-14
     scores = torch.tensor([[float(w) for w in row] for row in weights], dtype=torch.float64).log()
@@ -232,7 +243,7 @@ def test_the_optimum_recovers_the_conditional_without_normalising() -> None:
     joint, log_q = joint_of(P), log_of(NOISE)
     scores = local_nce.optimal_scores(joint, 9, log_q)
     assert torch.allclose(local_nce.recover(scores, 9, log_q), joint.y_given_x, atol=1e-15)
-    assert local_nce.self_normalisation_defect(scores, 9, log_q).abs().max() < 1e-15
+    assert defect_of(scores, 9, log_q).abs().max() < 1e-15
 
 
 def test_classes_that_the_noise_cannot_produce_are_not_recovered() -> None:
@@ -240,7 +251,7 @@ def test_classes_that_the_noise_cannot_produce_are_not_recovered() -> None:
     scores = local_nce.optimal_scores(joint_of(P), 2, log_q)
     assert scores[1, 2] == math.inf
     assert local_nce.recover(scores, 2, log_q)[1, 2] == 0
-    assert local_nce.self_normalisation_defect(scores, 2, log_q)[1].item() == pytest.approx(-3 / 7)  # pop(2|1)
+    assert defect_of(scores, 2, log_q)[1].item() == pytest.approx(-3 / 7)  # pop(2|1)
 
 
 FEATURES = torch.tensor([[[1.0], [0.0], [-1.0]], [[3.0], [1.0], [0.0]]], dtype=torch.float64)
@@ -263,7 +274,7 @@ def test_local_nce_is_inconsistent_where_scores_cannot_normalise_themselves(coun
     assert torch.allclose(recovered, joint.y_given_x, atol=1e-6)
     assert by_local.item() < 0.4
     scores = families.scores(FEATURES, by_local)
-    assert local_nce.self_normalisation_defect(scores, count, UNIFORM).abs().max() > 0.1
+    assert defect_of(scores, count, UNIFORM).abs().max() > 0.1
     assert (local_nce.recover(scores, count, UNIFORM) - joint.y_given_x).abs().max() > 0.1
     assert (global_nce.recover(scores, UNIFORM) - joint.y_given_x).abs().max() > 0.1  # nor by normalising afterwards
 
@@ -286,11 +297,11 @@ def test_only_scores_that_normalise_themselves_recover_a_law(count: int) -> None
     # Necessity: what local NCE recovers sums to 1 exactly as far as the scores normalise themselves, whatever they are.
     log_q = log_of(NOISE)
     scores = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(count))
-    defect = local_nce.self_normalisation_defect(scores, count, log_q)
-    torch.testing.assert_close(local_nce.recover(scores, count, log_q).sum(-1), 1 + defect, rtol=1e-13, atol=0)
-    assert defect.abs().min() > 1e-3
+    sums = (scores + log_q).exp().sum(-1) * (count - 1)
+    torch.testing.assert_close(defect_of(scores, count, log_q), sums - 1, rtol=1e-12, atol=1e-13)
+    assert (sums - 1).abs().min() > 1e-3
     # So none for the optimal scores; and e^c - 1 for the same less a constant, though their softmax is the same.
     optimum = local_nce.optimal_scores(joint_of(P), count, log_q)
-    assert local_nce.self_normalisation_defect(optimum, count, log_q).abs().max() < 1e-14
-    moved = local_nce.self_normalisation_defect(optimum + 0.5, count, log_q)
+    assert defect_of(optimum, count, log_q).abs().max() < 1e-14
+    moved = defect_of(optimum + 0.5, count, log_q)
     assert moved.tolist() == pytest.approx([math.exp(0.5) - 1] * len(optimum), rel=1e-13)

@@ -14,7 +14,6 @@ from sumexp import functional
 from sumexp.nce import Joint, families, rational
 
 Q = Fraction
-INF = math.inf
 DRAWS = 10**5
 
 few = settings(deadline=None, max_examples=8)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sumexp.nce import Joint, families, gan, global_nce, gradient, local_nce, pairs, rational
+from sumexp.nce import Joint, families, global_nce, gradient, local_nce, pairs, rational
 
 Q = Fraction
 INF, NAN, HALF = math.inf, math.nan, math.log(0.5)
@@ -37,9 +37,6 @@ WITH_NOISE: list[Callable[[Tensor], object]] = [
 @pytest.mark.parametrize("use", WITH_NOISE)
 @pytest.mark.parametrize("log_q, message", [
     (tensor(HALF, HALF), r"log_q has shape \(2,\); it must be \[3\]"),
-    (tensor(HALF, HALF, HALF), r"exp\(log_q\) sums to 1.5.*not 1; normalise it"),
-    (tensor(HALF, HALF, NAN), "log_q.* is nan"),
-    (tensor(HALF, HALF, INF), "log_q holds inf"),
     (tensor(0.5, 0.25, 0.25), r"exp\(log_q\) sums to 4.2.*not 1"),  # q itself where its logarithm is wanted
 ])  # fmt: skip
 def test_a_noise_that_is_no_law(use: Callable[[Tensor], object], log_q: Tensor, message: str) -> None:
@@ -47,11 +44,10 @@ def test_a_noise_that_is_no_law(use: Callable[[Tensor], object], log_q: Tensor, 
         use(log_q)
 
 
-@pytest.mark.parametrize("n", [1, 0, -3, 2.5, 2**53 + 1, 10**400])
+@pytest.mark.parametrize("n", [1, 2.5, 2**53 + 1])
 @pytest.mark.parametrize("use", [
     lambda n: GLOBAL(JOINT, SCORES, [2, n]),
     lambda n: LOCAL(JOINT, SCORES, n),
-    lambda n: global_nce.ceiling(JOINT, n),
     lambda n: local_nce.optimal_scores(JOINT, n),
     lambda n: local_nce.divergences(JOINT, n),
     lambda n: local_nce.recover(SCORES, n, JOINT.y.log()),
@@ -76,79 +72,31 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     return global_nce.posterior(JOINT, x, torch.as_tensor(ys), log_q)
 
 
-def sampled(draws: list[int], log_q: Tensor, target: int = 0) -> Tensor:
-    return gradient.sampled_loss(torch.zeros(3), target, torch.tensor(draws, dtype=torch.int64), log_q)
-
-
 @pytest.mark.parametrize("call,message", [
     (lambda: Joint([[0.5, 0.5]]), "list; give a floating-point tensor"),  # type: ignore[arg-type]
-    (lambda: Joint(EVEN), r"\(2,\).* give a floating-point tensor \[X, Y\]"),
-    (lambda: Joint(torch.tensor([[1]])), "int64"),
-    (lambda: Joint(torch.zeros(0, 3)), r"\(0, 3\)"),
     (lambda: Joint(tensor([0.5, -0.1], [0.3, 0.3])), r"p\[0, 1\] is -0.1; it must be finite and not negative"),
-    (lambda: Joint(tensor([0.5, NAN], [0.3, 0.3])), r"p\[0, 1\] is nan"),
     (lambda: Joint(tensor([0.5, 0.4])), r"p sums to 0.9, not 1; normalise it"),
     (lambda: Joint(tensor([0.5, 0.5], [0.0, 0.0])), r"row 1 is all zero; drop every x that never occurs \(1 of them\)"),
-    (lambda: Joint.from_counts(torch.tensor([1, 2])), "give a tensor"),
     (lambda: Joint.from_counts(torch.tensor([[1, -2]])), r"counts\[0, 1\] is -2.0"),
-    (lambda: Joint.from_counts(torch.zeros(2, 2)), "row 0 is all zero; .*2 of them"),
     (lambda: GLOBAL(JOINT, tensor([0.0, 800.0, 0.0], [0.0, 0.0, 0.0]), 2), "below 700"),
     (lambda: global_nce.bound(JOINT, SCORES, []), "n is 0; NCE compares"),
     (lambda: candidates(2, [0, 1]), "a value of x is 2; the 2 classes are 0..1"),
-    (lambda: candidates(0, [0, 3]), "a candidate is 3; the 3 classes are 0..2"),
     (lambda: candidates(0, [2, 2]), "cannot occur"),
     (lambda: candidates(1, [2, 2], tensor(HALF, HALF, -INF)), "cannot occur"),
-    (lambda: candidates(0, [True, False]), "must be integers, int32"),
-    (lambda: candidates(0, 1), "n is 0"),
     (lambda: candidates(torch.tensor([0, 1, 1]), [[0, 1], [1, 0]]), r"x \(3,\) and ys"),
     (lambda: global_nce.recover(torch.full((2, 3), -INF), LOG_Q), r"row \[0\] where q\(y\) > 0 is -inf"),
-    (lambda: global_nce.recover(tensor(0.0, NAN, 0.0), LOG_Q), "is nan; it must be a number"),
-    (lambda: global_nce.recover(tensor(0.0, INF, 0.0), LOG_Q), "is inf"),
     (lambda: global_nce.recover(torch.tensor(1.0), LOG_Q), r"scores is one number; it must be \[..., classes\]"),
-    (lambda: local_nce.recover(tensor(0.0, NAN, 0.0), 3, LOG_Q), "is nan; it must be a number"),
     (lambda: local_nce.recover(tensor(0.0, INF, 0.0), 3, LOG_Q), "NaN or .inf where"),
-    (lambda: gradient.loss(SCORES, 3), "target is 3"),
-    (lambda: gradient.expected_gradient(tensor(0.0, 1.0), 0, 10**400, tensor(-INF, 0.0)), "m is 1000"),
-    (lambda: gradient.best_noise(tensor(0.0, -INF, -INF), 0), "largest logit of a negative is -inf"),
-    (lambda: gradient.best_noise(tensor(0.0, NAN, 0.0), 0), "is nan"),
-    (lambda: sampled([], tensor(-INF, HALF, HALF)), "m >= 1"),
-    (lambda: sampled([1, 0], tensor(-INF, HALF, HALF)), "among the draws"),
-    (lambda: sampled([2], tensor(-INF, 0.0, -INF)), "among the draws"),
-    (lambda: sampled([1], tensor(HALF, -INF, HALF)), "q of the target 0 is 0.5, not 0"),
-    (lambda: sampled([1], tensor(-INF, HALF, HALF), 3), "target is 3"),
     (lambda: gradient.rational_expected_gradient([Q(1)] * 3, 0, [Q(0), Q(1), Q(0)], 1), "positive on all classes but"),
     (lambda: families.scores(SCORES, tensor(1.0)), r"features is \(2, 3\)"),
     (lambda: families.scores(FEATURES, tensor(1.0, 2.0)), r"theta is \[1.0, 2.0\]; it must be \[1\]"),
-    (lambda: families.scores(FEATURES, tensor(INF)), r"theta is \[inf\]"),
-    (lambda: families.scores(tensor([[0.0], [-INF]]), tensor(0.0)), "finite"),
     (lambda: families.tilted(FEATURES, tensor(1.0), tensor(1.0), LOG_Q), r"x has shape \(1,\)"),
-    (lambda: families.tilted(FEATURES, tensor(1.0), tensor(0.5, 0.6), LOG_Q), "x sums to 1.1"),
     (lambda: families.tilted(1e200 * FEATURES, tensor(1e200), EVEN, LOG_Q), "double precision"),
-    (lambda: families.fit(FEATURES[..., :0], lambda s: s.sum()), "K at least 1"),
     (lambda: families.fit(FEATURES, lambda s: -s[0, 0]), "the gradient is still 5.0e-01 .* no minimum"),
-    (lambda: families.fit(FEATURES, lambda s: s.square().sum(), 0.0), "tolerance is 0.0"),
-    (lambda: gan.best_discriminator(tensor(NAN, 1.0), EVEN), r"pop\[0\] is nan"),
-    (lambda: gan.best_discriminator(EVEN, tensor(0.5, 0.25, 0.25)), "pop has 2 classes and q 3"),
-    (lambda: gan.value(tensor(0.5, 0.4), EVEN, EVEN), r"pop sums to 0\.9, not 1"),
-    (lambda: gan.value(EVEN, tensor(1.5, -0.5), EVEN), r"q must .* >= 0, got -0\.5 at 1"),
-    (lambda: gan.value(EVEN, EVEN, tensor(0.5)), r"shape \(1,\); it must be \[..., 2\]"),
-    (lambda: gan.value(EVEN, EVEN, tensor(0.5, 1.5)), r"probabilities in \[0, 1\]"),
-    (lambda: gan.play(EVEN, torch.zeros(3), 1), r"generator has shape \(3,\); it must be \(2,\)"),
-    (lambda: gan.play(EVEN, torch.zeros(2), 2.5), "steps is 2.5"),  # type: ignore[arg-type]
-    (lambda: gan.play(EVEN, torch.zeros(2), 1, rate=0.0), "rate is 0.0"),
-    (lambda: gan.play(EVEN, torch.zeros(2), 1, discriminator_rate=INF), "rate is inf"),
-    (lambda: gan.play(EVEN, torch.zeros(2), 1, ascents=-1), "ascents is -1"),
-    (lambda: gan.play(EVEN, tensor(0.0, INF), 1), "largest logit is inf"),
-    (lambda: gan.play(EVEN, tensor(0.0, NAN), 1), r"generator\[1\] is nan"),
-    (lambda: gan.play(EVEN, tensor(0.0, 0.1), 9, 1e300, 1e300), "left the numbers after"),
     (lambda: pairs.gbce("values", 3, 0.5), "log_p is 'values'"),  # type: ignore[arg-type]
-    (lambda: pairs.gbce(LOG_Q, 0, 1.0), "num_negatives is 0"),
     (lambda: pairs.gbce(LOG_Q, 1, 1.5), "t is 1.5"),
-    (lambda: pairs.gbce(LOG_Q, 1, 1.0, "some"), "drawn is 'some'"),  # type: ignore[arg-type]
     (lambda: pairs.gbce(tensor(0.0), 1, 1.0), "two classes or more"),
-    (lambda: pairs.sigmoid_pairs(JOINT, 3, "redraw"), "hits is 'redraw'"),  # type: ignore[arg-type]
     (lambda: rational.log(0), "positive rational"),
-    (lambda: rational.log(Q(-1, 2)), "-1/2"),
 ])  # fmt: skip
 def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp.functional import sampled_softmax
-from sumexp.negatives import consistency, implicit_losses, population_minimiser, scheme
+from sumexp.negatives import consistency, scheme
 from sumexp.negatives.schemes import Weights
-from sumexp.samplers import Hits, log_inclusion, relative, within_batch
+from sumexp.samplers import Hits, log_inclusion
 from tests.exact import draws, floats, laws, log_of, union
+from tests.negatives.search import implicit_losses, searched
 
 Q = Fraction
 P, PI = (Q(1, 2), Q(3, 10), Q(1, 5)), (Q(3, 5), Q(3, 10), Q(1, 10))
@@ -238,24 +238,9 @@ def test_the_law_of_a_union_by_enumeration(q: tuple[Fraction, ...], m: int) -> N
 def test_two_searches_find_the_same_minimum(m: int, expected: tuple[float, ...]) -> None:
     of_scores = consistency.multiset_losses(log_q, m, consistency.factors("relative", log_q, m), "mask")
     got = consistency.minimiser(of_scores, posterior)
-    torch.testing.assert_close(got, population_minimiser(of_scores, posterior), rtol=0, atol=1e-8)
+    torch.testing.assert_close(got, searched(of_scores, posterior), rtol=0, atol=1e-8)
     assert torch.softmax(got, -1).tolist() == pytest.approx(expected, abs=5e-5)
     assert got.mean().abs() < 1e-14
-
-
-def test_the_recipe_for_in_batch_scores_has_that_loss() -> None:
-    """400 batches of 16 with hits kept, 4 standard errors: false alarm 6e-5."""
-    source = torch.Generator().manual_seed(0)
-    f, prior = torch.tensor([1.0, -0.5, 0.3], dtype=torch.float64), posterior.log()
-    exact = posterior @ consistency.multiset_losses(prior, 15, consistency.factors("relative", prior, 15), "keep")(f)
-    got = []
-    for _ in range(400):
-        labels = torch.multinomial(posterior, 16, replacement=True, generator=source)
-        drawn = within_batch(labels, prior)
-        weights = relative(drawn.log_q, prior[labels].unsqueeze(1))
-        got.append(sampled_softmax(f[labels], f[drawn.ids], weights=weights))
-    means = torch.stack(got)
-    assert abs(means.mean() - exact) < 4 * means.std() / 400**0.5
 
 
 def zipf(classes: int, power: float = 1.0) -> Tensor:

@@ -16,6 +16,7 @@ from sumexp import functional, negatives, samplers
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.schemes import Weights
 from tests.exact import floats, log_of
+from tests.negatives.test_asymptotics import series_at
 
 Q = Fraction
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
@@ -77,33 +78,12 @@ def test_implicit_loss_equals_the_enumeration(weights: Weights, hits: samplers.H
     assert exact.squared_error.item() == pytest.approx(error.item(), abs=1e-13)
 
 
-def test_fifty_thousand_classes_against_sampling() -> None:
-    # 40,000 losses; |z| > 5 has probability 6e-7.
-    generator = torch.Generator().manual_seed(0)
-    log_q = negatives.log_prior(1 / torch.arange(1.0, 50_001, dtype=torch.float64))
-    logits = 2 * torch.randn(50_000, dtype=torch.float64, generator=generator)
-    scheme = negatives.scheme(log_q, 7, 20, "importance", "mask")
-    exact = negatives.implicit_loss(logits, scheme)
-    ids = samplers.Categorical(log_q.exp()).sample((40_000, 20), generator)
-    sampled = functional.sampled_softmax(
-        logits[7].expand(40_000),
-        logits[ids],
-        log_q=log_q[ids],
-        correct="importance",
-        hits=ids == 7,
-        reduction="none",
-    )
-    z = (sampled.mean() - exact.loss) / (exact.variance / 40_000).sqrt()
-    assert abs(z.item()) < 5
-    assert exact.gap > 0.05  # at m = 20 the bound is no substitute
-
-
 def test_gap_and_squared_error_keep_their_digits_at_a_million_negatives() -> None:
     # The leading terms of the expansion, whose next terms are 1e-6 of them.
     at = negatives.scheme(log_of(PI), 1, 10**6, "importance")
     exact, series = negatives.implicit_loss(LOGITS, at), negatives.expansion(LOGITS, at)
-    assert exact.gap.item() == pytest.approx(-series.gap_at(10**6).item(), rel=1e-10, abs=0)
-    assert exact.squared_error.item() == pytest.approx(series.square_at(10**6).item(), rel=1e-12, abs=0)
+    assert exact.gap.item() == pytest.approx(-series_at(series.gap, 10**6), rel=1e-10, abs=0)
+    assert exact.squared_error.item() == pytest.approx(series_at(series.square, 10**6), rel=1e-12, abs=0)
 
 
 def test_a_batch_of_logits_and_half_precision() -> None:

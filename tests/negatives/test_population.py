@@ -14,8 +14,10 @@ from claimbook.register.model import State
 from sumexp import functional, negatives, samplers
 from sumexp.chapters import intervals
 from sumexp.datasets import digits
+from sumexp.negatives.consistency import minimiser
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
+from tests.negatives.search import implicit_losses, searched
 
 PI = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
 LOG_PI = PI.log()
@@ -31,13 +33,13 @@ def bound_minimiser(log_q: Tensor, weights: Weights, m: int, hits: Hits, posteri
     """The population minimiser of the bound (11)."""
     classes = range(len(posterior))
     log_rho = torch.stack([negatives.scheme(log_q, y, m, weights, hits, prior=LOG_PI).log_rho for y in classes])
-    return negatives.population_minimiser(negatives.margin_losses(log_rho), posterior)
+    return searched(negatives.margin_losses(log_rho), posterior)
 
 
 def exact_minimiser(log_q: Tensor, weights: Weights, m: int, hits: Hits, posterior: Tensor = EQUAL) -> Tensor:
     """The population minimiser of the exact implicit loss."""
     schemes = [negatives.scheme(log_q, y, m, weights, hits, prior=LOG_PI) for y in range(len(posterior))]
-    return negatives.population_minimiser(negatives.implicit_losses(schemes), posterior)
+    return searched(implicit_losses(schemes), posterior)
 
 
 @pytest.mark.claim("negatives-logit-adjusted", shows="statement", evidence="proof")
@@ -56,8 +58,53 @@ def test_the_logit_adjusted_loss_is_the_cross_entropy_of_shifted_scores() -> Non
 def test_the_logit_adjusted_minimiser(prior: list[float], posterior: list[float]) -> None:
     pi, p = (torch.tensor(v, dtype=torch.float64) / sum(v) for v in (prior, posterior))
     log_rho = functional.logit_adjusted(pi.log().unsqueeze(-1), pi.log())
-    got = negatives.population_minimiser(negatives.margin_losses(log_rho), p)
+    got = searched(negatives.margin_losses(log_rho), p)
     assert torch.allclose(got, centred(p.log() - pi.log()), atol=1e-7)
+
+
+@pytest.mark.claim("negatives-balanced-error", shows="statement", evidence="proof")
+def test_the_minimum_of_the_equalised_bound_in_closed_form() -> None:
+    # Slope of sum_y P_y (log D_y - f_y) in f_k, D_y = S + (1 - pi_y) z_y: P_k is proportional to pi_k z_k D_k.
+    S, A, P, z, a, b = sp.symbols("S A P z a b", positive=True)
+    rest = A - P / (S + (1 - a) * z)  # sum of P_y / D_y over the other labels
+    slope = a * z * rest + P * z / (S + (1 - a) * z) - P
+    (found,) = sp.solve(slope, P)
+    assert sp.simplify(found - A / S * a * z * (S + (1 - a) * z)) == 0
+    # At equal scores the more frequent label, a > b, has the larger P and the smaller P / pi.
+    more = a * z * (S + (1 - a) * z) - b * z * (S + (1 - b) * z)
+    assert sp.expand(more - (a - b) * z * (S + (1 - a - b) * z)) == 0
+    assert sp.expand(z * (S + (1 - a) * z) - z * (S + (1 - b) * z) + (a - b) * z**2) == 0
+
+
+@pytest.mark.claim("negatives-balanced-error", shows="statement", evidence="quadrature")
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 10**6), st.floats(0.2, 3))
+def test_the_equalised_bound_trades_the_error_of_examples_for_that_of_labels(seed: int, spread: float) -> None:
+    """Five x of equal probability, four labels: the most probable label against that of the highest score."""
+    noise = torch.randn(5, 4, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    posterior = (spread * noise - 0.7 * torch.arange(4)).softmax(-1)
+    prior = posterior.mean(0)
+    losses = negatives.margin_losses(prior.log().expand(4, 4))
+    chosen = torch.stack([minimiser(losses, p).argmax() for p in posterior])
+    likely = posterior.argmax(-1)
+
+    def right(rule: Tensor, weights: Tensor) -> float:
+        return (posterior * weights).gather(1, rule[:, None]).sum().item()
+
+    assert right(chosen, torch.ones(4)) <= right(likely, torch.ones(4)) + 1e-12
+    assert right(chosen, 1 / prior) >= right(likely, 1 / prior) - 1e-12
+
+
+@pytest.mark.claim("negatives-cheap-draws", shows="statement", evidence="proof")
+def test_the_models_distribution_alone_depends_on_the_scores() -> None:
+    # d q_i / d f_k = q_i ([i = k] - q_k) is not 0: each probability takes all L scores. 1/L and pi have no score in
+    # them, and the labels of a batch are draws from pi that are there already.
+    f, g = sp.symbols("f g", real=True)
+    rest = sp.symbols("rest", positive=True)
+    q = sp.exp(f) / (sp.exp(f) + sp.exp(g) + rest)
+    other = sp.exp(g) / (sp.exp(f) + sp.exp(g) + rest)
+    assert sp.simplify(sp.diff(q, f) - q * (1 - q)) == 0
+    assert sp.simplify(sp.diff(q, g) + q * other) == 0
 
 
 @pytest.mark.claim("negatives-ldam", shows="counterexample", evidence="exact")
@@ -115,7 +162,7 @@ def rises(scores: Tensor) -> bool:
 @given(priors)
 def test_the_equalised_loss_favours_the_tail(pi: Tensor) -> None:
     equal = torch.full_like(pi, 1 / len(pi))
-    assert rises(negatives.population_minimiser(negatives.margin_losses(functional.equalised(pi.log())), equal))
+    assert rises(searched(negatives.margin_losses(functional.equalised(pi.log())), equal))
 
 
 @pytest.mark.claim("negatives-eq-13-tail", shows="statement", evidence="proof")
@@ -163,7 +210,7 @@ def test_tail_weights_favour_the_tail_by_the_prior() -> None:
 def test_the_loss_of_relative_weights_favours_the_head(pi: Tensor, m: int) -> None:
     log_rho = math.log(m) + pi.log().unsqueeze(-1).expand(-1, len(pi))
     equal = torch.full_like(pi, 1 / len(pi))
-    assert rises(negatives.population_minimiser(negatives.margin_losses(log_rho), equal).flip(0))
+    assert rises(searched(negatives.margin_losses(log_rho), equal).flip(0))
 
 
 @pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="quadrature")

@@ -61,20 +61,6 @@ def test_inclusion_of_a_sorted_slice_by_enumeration(counts: list[int], tries: in
     assert got.tolist() == pytest.approx([float(x) for x in expected], abs=1e-12)
 
 
-def test_inclusion_of_a_sorted_slice_by_drawing_it() -> None:
-    """2,000 slices; the share of the last hundred ids, 4 standard errors: false alarm 6e-5."""
-    log_q = LogUniform(300).log_prob(torch.arange(300))
-    source, counts = generator(1), torch.zeros(300)
-    for _ in range(2000):
-        counts[wild.sorted_slice(log_q, 40, 20, source)] += 1
-    expected = wild.slice_inclusion(log_q, 40, 20)
-    variance = 2000 * (expected * (1 - expected)).sum().item()  # positive correlations are weak among so many
-    assert abs(counts.sum().item() - 2000 * expected.sum().item()) < 4 * sqrt(variance)
-    rare, expected_rare = counts[150:].sum().item(), 2000 * expected[150:].sum().item()
-    assert abs(rare - expected_rare) < 4 * 2 * sqrt(expected_rare)  # at most about two of them in a slice
-    assert expected[-1] < 0.01 * -torch.expm1(40 * torch.log1p(-log_q.exp()))[-1]
-
-
 def test_a_word_modulo_the_number_of_classes() -> None:
     assert wild.modulo_share(3, 3, 1) == Fraction(3, 8)  # words 0, 3, 6
     assert wild.modulo_share(3, 3, 2) == Fraction(6, 8)

@@ -212,19 +212,6 @@ def test_ties_of_three_atoms() -> None:
 # -- bad input --------------------------------------------------------------------------------------------------------
 
 
-def test_discrete_noise_and_cauchys_potential_are_refused() -> None:
-    with pytest.raises(ValueError, match="ties"):
-        argmax.probabilities(THETA, signs())
-    with pytest.raises(ValueError, match="infinite"):
-        argmax.potential(THETA, Cauchy())
-
-
-def test_bad_parameters_of_discrete_noise_are_refused() -> None:
-    for theta, message in (([0, math.nan], "finite"), ([0, math.inf], "finite"), ([0], "two classes")):
-        with pytest.raises(ValueError, match=message):
-            discrete.bounds(theta, signs())  # type: ignore[arg-type]
-
-
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=5), st.sampled_from(NOISES))
 def test_extreme_parameters_give_probabilities(values: list[float], noise: Continuous) -> None:

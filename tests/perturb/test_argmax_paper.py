@@ -210,8 +210,6 @@ def test_the_difference_of_two_uniform_noises_is_triangular() -> None:
     assert sp.expand(sp.integrate(left.subs(z, x), (x, -2, z)) - (z + 2) ** 2 / 8) == 0
     upper = sp.Rational(1, 2) + sp.integrate(right.subs(z, x), (x, 0, z))
     assert sp.expand(upper - (1 - (2 - z) ** 2 / 8)) == 0
-    for point in piece(-2, 2):
-        assert uniform.difference_density(point) == (2 - abs(point)) / 4
 
 
 @pytest.mark.claim("perturb-54-triangular", shows="statement", evidence="sampled")

@@ -29,7 +29,7 @@ from torch.distributions.transforms import ExpTransform
 from sumexp.distributions import PerturbArgmax, PerturbArgmaxStraightThrough, PerturbLogSoftmax, PerturbSoftmax
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, Uniform, signs
-from tests.perturb.standard import CONTINUOUS
+from tests.perturb.standard import CONTINUOUS, second_moments
 
 LOC = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
 BATCH = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -333,7 +333,7 @@ def test_variance_where_one_class_is_all_but_sure() -> None:
 
 @pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Uniform(), signs()], ids=str)
 def test_variance_by_second_moments(noise: Any) -> None:
-    mean, squares = (f(BATCH, noise, 0.6) for f in (softmax.mean, softmax.second_moments))
+    mean, squares = (f(BATCH, noise, 0.6) for f in (softmax.mean, second_moments))
     expected = squares.diagonal(dim1=-2, dim2=-1) - mean.square()
     assert (softmax.variance(BATCH, noise, 0.6) - expected).abs().max() < 1e-14
     assert (squares.sum(-1) - mean).abs().max() < 1e-14

@@ -25,7 +25,7 @@ from sumexp.perturb.noises import (
     signs,
 )
 from sumexp.perturb.transforms import Noise
-from tests.perturb.standard import CONTINUOUS, FINITE
+from tests.perturb.standard import CONTINUOUS, FINITE, second_moments
 
 NOISES: list[Noise] = [*CONTINUOUS, signs()]
 THETA = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
@@ -76,7 +76,7 @@ def test_gauss_hermite_agrees_with_the_trapezoid_rule() -> None:
     theta = torch.tensor([0.5, 0.0, -1.0], dtype=torch.float64)
     p = torch.softmax((theta + g) / 2, -1)
     assert (w @ p - softmax.mean(theta, Gaussian(), 2.0)).abs().max() < 1e-12
-    assert ((p.T * w) @ p - softmax.second_moments(theta, Gaussian(), 2.0)).abs().max() < 1e-12
+    assert ((p.T * w) @ p - second_moments(theta, Gaussian(), 2.0)).abs().max() < 1e-12
     value = 2 * (w @ torch.logsumexp((theta + g) / 2, -1))
     assert abs(value - softmax.potential(theta, Gaussian(), 2.0)) < 1e-12
 
@@ -89,7 +89,7 @@ def test_discrete_noise_by_enumeration(tau: float) -> None:
     p = torch.softmax((THETA + values[drawn]) / tau, -1)
     weight = weights[drawn].prod(-1)
     assert (weight @ p - softmax.mean(THETA, noise, tau)).abs().max() < 2e-14
-    assert ((p.T * weight) @ p - softmax.second_moments(THETA, noise, tau)).abs().max() < 2e-14
+    assert ((p.T * weight) @ p - second_moments(THETA, noise, tau)).abs().max() < 2e-14
     value = tau * (weight @ torch.logsumexp((THETA + values[drawn]) / tau, -1))
     assert abs(value - softmax.potential(THETA, noise, tau)) < 2e-14
 
@@ -139,7 +139,7 @@ def test_hessian_by_its_diagonal_by_products_and_whole(noise: Noise) -> None:
         u = low + 0.1 * torch.arange(math.ceil((high - low) / 0.1), dtype=torch.float64)
         parts = noise.transform((THETA - 1).unsqueeze(-1) / tau + u, tau)
         square = 0.1 * torch.exp(parts.log_second + parts.log.sum(0)).sum(-1)
-        assert (square - softmax.second_moments(THETA, noise, 0.8).diagonal()).abs().max() < 1e-14
+        assert (square - second_moments(THETA, noise, 0.8).diagonal()).abs().max() < 1e-14
 
 
 @pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Uniform(), signs()], ids=str)
@@ -184,7 +184,7 @@ def test_against_a_million_samples(noise: Noise, tau: float) -> None:
     upper = torch.triu_indices(4, 4)
     mean, square = (torch.cat([sums[5, :5], sums[upper[0], upper[1]]]) / n for sums in (total, squares))
     error = ((square - mean.square()) / n).sqrt()
-    moments = softmax.second_moments(THETA, noise, tau)[upper[0], upper[1]]
+    moments = second_moments(THETA, noise, tau)[upper[0], upper[1]]
     exact = torch.cat([softmax.mean(THETA, noise, tau), softmax.potential(THETA, noise, tau).reshape(1), moments])
     assert ((mean - exact) / error).abs().max() < 4
 
@@ -244,44 +244,6 @@ def _sum_of_squares(theta: Tensor, noise: Noise) -> float:
         parts = noise.transform(x + node, one)
         total += 0.25 * torch.exp(parts.log_second + parts.log.sum()).sum().item()
     return total
-
-
-@pytest.mark.parametrize(
-    "theta, tau, message",
-    [
-        (torch.tensor(1.0), 1.0, r"theta has shape \(\)"),
-        (torch.zeros(0, 3), 1.0, r"theta has shape \(0, 3\)"),
-        (torch.tensor([0.0, -math.inf]), 1.0, "theta holds -inf"),
-        *((THETA, tau, f"tau is {tau}") for tau in (0.0, -1.0, math.nan, math.inf)),
-    ],
-)
-def test_bad_parameters_and_temperatures_are_refused(theta: Tensor, tau: float, message: str) -> None:
-    for function in (softmax.mean, softmax.potential, softmax.hessian):
-        with pytest.raises(ValueError, match=message):
-            function(theta, Gumbel(), tau)
-
-
-def test_potential_of_cauchy_noise_is_refused() -> None:
-    with pytest.raises(ValueError, match="infinite"):
-        softmax.potential(THETA, Cauchy())
-    # What is refused does diverge: E max(gamma, 0) over |gamma| < R is log(1 + R^2) / (2 pi).
-    assert abs(softmax.mean(THETA, Cauchy()).sum().item() - 1) < 1e-14
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-def test_gpu_agrees_with_cpu() -> None:
-    for noise in NOISES:
-        there = softmax.mean(THETA.cuda(), noise, 0.8)
-        assert there.is_cuda
-        assert (there.cpu() - softmax.mean(THETA, noise, 0.8)).abs().max() < 1e-13
-
-
-@pytest.mark.parametrize("sums", [[1.0, 1.5, 1.0], [1.0, 0.5, 1.0], [0.9, 1.5, math.nan]])
-def test_nodes_that_do_not_serve_are_named(sums: list[float]) -> None:
-    softmax._whole(torch.tensor([1.0, 1 + 9e-7, 1 - 9e-7], dtype=torch.float64), Gumbel(), 0.5)
-    worst = sums[-1] if math.isnan(sums[-1]) else sums[1]
-    with pytest.raises(ValueError, match=rf"sum to {worst}: the nodes do not serve .*tau = 0.5; please report it"):
-        softmax._whole(torch.tensor(sums, dtype=torch.float64), Gumbel(), 0.5)
 
 
 @pytest.mark.parametrize(

@@ -375,8 +375,3 @@ def test_a_learner_on_the_half_space_reaches_what_it_contains() -> None:
     assert descend(target, HALF, steps=400).divergence[-1] < 1e-9
     with pytest.raises(ValueError, match="boundary"):
         descend(vector(1, 0, 0))
-
-
-def test_nearest_attained_wants_an_incomplete_half_space() -> None:
-    with pytest.raises(ValueError, match="sums to 0"):
-        nearest_attained(vector(0.2, 0.3, 0.5), HalfSpace((1.0, 0.0, 0.0)))

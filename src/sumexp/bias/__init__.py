@@ -7,7 +7,6 @@ With :math:`a_i = e^{\hat y^-_i - \hat y^+}` the softmax of the target is :math:
 - `certificates`: for a scheme and a box, the functional that proves that no estimator is unbiased;
 - `minimax`: the minimax bias with k of n reads, exact up to n = 4,096;
 - `estimators`: unbiased estimators that read few negatives on average, with their exact cost and variance;
-- `replacement`: the same from draws with replacement;
 - `sampled`: the exact bias of the sampled softmax and of its gradient on real logits.
 
 Source: L.-C. Lin, Y. Liu, C.-J. Lin, Sampled Estimators For Softmax Must Be Biased.
@@ -15,7 +14,7 @@ Source: L.-C. Lin, Y. Liu, C.-J. Lin, Sampled Estimators For Softmax Must Be Bia
 
 from sumexp.bias.certificates import Certificate, certify, cube_difference, mixed_difference
 from sumexp.bias.estimators import Draws, Schedule, dyadic, moments, roulette, sample, two_valued_moments, variance
-from sumexp.bias.minimax import Approximation, cost_variance_bound, cube, limit, lower_bound, reads_needed, whole_box
+from sumexp.bias.minimax import Approximation, cost_variance_bound, cube, limit, lower_bound, reads_needed
 from sumexp.bias.sampled import Bias, sampled_bias
 
 __all__ = [
@@ -39,5 +38,4 @@ __all__ = [
     "sampled_bias",
     "two_valued_moments",
     "variance",
-    "whole_box",
 ]

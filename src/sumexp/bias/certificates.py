@@ -22,39 +22,24 @@ from sumexp._checks import typed
 from sumexp.bias.rational import Point, Rational, box, softmax
 from sumexp.bias.reading import History, Scheme, describe, distinct, outcomes
 
-MOST_CORNERS = 2**14
-"""Above that a certificate by enumeration takes minutes."""
-MOST_SIDES = 2**14
-"""Above that the numbers of a cube's closed form are too long."""
+MOST_CORNERS = MOST_SIDES = 2**14
+"""Above that a certificate by enumeration takes minutes, and a cube's closed form has too long numbers."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A functional on the corners of a box that vanishes on every estimator of a scheme and not on the target.
-
-    Attributes:
-        lower: the lower ends u.
-        upper: the upper ends v.
-        value: the functional of the target, not zero; for ``log`` the rational r != 1 whose logarithm it is.
-        difference: the functional of the target as a float.
-        bias: every estimator of the scheme has at least this bias at some corner: :math:`|difference|/2^n`.
-        histories: how many histories were checked; the functional of each one's probability is exactly zero.
-    """
+    """A functional on the corners of a box that vanishes on every estimator of a scheme and not on the target."""
 
     lower: Point
     upper: Point
-    value: Fraction
-    difference: float
-    bias: float
-    histories: int
+    value: Fraction  # the functional of the target, not zero; for ``log`` the rational r != 1 whose logarithm it is
+    difference: float  # the functional of the target
+    bias: float  # that every estimator of the scheme has at some corner at least: |difference| / 2^n
+    histories: int  # how many were checked; the functional of each one's probability is exactly zero
 
 
 def corners(lower: Sequence[Rational], upper: Sequence[Rational]) -> Iterator[tuple[int, Point]]:
-    """The sign of each corner of the box, and the corner.
-
-    Raises:
-        ValueError: if the box is not one, or has more than 2^14 corners.
-    """
+    """The sign of each corner of the box, and the corner."""
     u, v = box(lower, upper)
     if 2 ** len(u) > MOST_CORNERS:
         raise ValueError(
@@ -87,11 +72,6 @@ def negative(i: int) -> Callable[[Point], Fraction]:
     return lambda a: a[i] * softmax(a)
 
 
-def of_exponentials(b: Point) -> Fraction:
-    r"""The target's softmax :math:`b_0/\sum_{i=0}^n b_i` of all n + 1 exponentials, the target's first."""
-    return b[0] / sum(b, Fraction(0))
-
-
 @typed
 def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:
     r"""The mixed difference of F on the cube [u, v]^n, for any n: with d = v - u,
@@ -108,10 +88,7 @@ def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:
 
 
 def annihilated(scheme: Scheme, lower: Sequence[Rational], upper: Sequence[Rational]) -> dict[History, Fraction]:
-    """The mixed difference of the probability of each history that the scheme can stop with; 0 unless it holds all n.
-
-    The mean of any estimator is a combination of these probabilities.
-    """
+    """The mixed difference of the probability of each history the scheme can stop with; 0 unless it holds all n."""
     differences: defaultdict[History, Fraction] = defaultdict(Fraction)
     for sign, point in corners(lower, upper):
         for history, probability in outcomes(scheme, point).items():
@@ -126,17 +103,17 @@ def certify(
     upper: Sequence[Rational],
     target: Callable[[Point], Fraction] | str = softmax,
 ) -> Certificate:
-    """Prove, for one scheme and one box, that no estimator is unbiased.
+    """Prove that no estimator by a scheme is unbiased on a box [lower, upper].
 
     Args:
         scheme: how the negatives are read (see :mod:`sumexp.bias.reading`).
         lower: lower ends of the box.
         upper: upper ends of the box.
-        target: the function of the point to estimate, rational, or ``"log"`` for the log-softmax.
+        target: the rational function of the point to estimate, or ``"log"`` for the log-softmax.
 
     Raises:
-        ValueError: if the scheme may read all n negatives, the target's difference vanishes on this box (it can for a
-            negative's softmax, never for F or its logarithm), or the box is not one or too large.
+        ValueError: if the scheme may read all n negatives, the target's difference vanishes on this box (as it can for
+            a negative's softmax), or the box is not one or too large.
     """
     differences = annihilated(scheme, lower, upper)
     for history, difference in differences.items():

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, pairwise
-from math import comb, inf, log
+from math import comb, factorial, inf, log, prod
 
 import torch
 from torch import Tensor
 
 from sumexp import expectations
 from sumexp._checks import attributes, typed, whole
-from sumexp.bias.rational import Point, Rational, multinomial, positive
+from sumexp.bias.rational import Point, Rational, positive
 
 MOST_ORDERS = 50_000
 """The most random orders whose moments are enumerated."""
@@ -87,13 +87,8 @@ def roulette(survival: Sequence[Rational]) -> Schedule:
 def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
     r"""Levels 1, 2, 4, ..., n, :math:`s_l = 2^{-rl}`: :math:`1+\frac12\log_2 n` reads at r = 1, under 2.3 at r = 3/2.
 
-    Args:
-        n: the number of negatives, a power of two. (Pad with negatives a = 0 of which F does not depend.)
-        rate: r >= 0, how fast reading on becomes unlikely.
-        antithetic: whether differences are antithetic.
-
     Raises:
-        ValueError: if n is no power of two, or the rate is negative or not finite.
+        ValueError: if n is no power of two (pad with negatives a = 0), or the rate r is negative or not finite.
     """
     n = whole("n", n, 1)
     if n & (n - 1):
@@ -111,7 +106,7 @@ def partial(a: Sequence[Rational], n: int) -> Fraction:
 
 
 def block_means(schedule: Schedule, blocks: Sequence[Sequence[Rational]]) -> list[Fraction]:
-    """F at the first level, then each D_l, for the negatives read in these blocks, one block per level."""
+    """F at the first level, then each D_l, for the blocks read, one per level."""
     n, seen = schedule.n, list(blocks[0])
     result = [partial(seen, n)]
     for block in blocks[1:]:
@@ -136,16 +131,15 @@ def _orders(values: Point, sizes: Sequence[int]) -> Iterator[tuple[Point, ...]]:
 
 
 def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int], Fraction]:
-    """The exact joint law of (T, number of reads), by enumeration of all orders: for small n.
+    """The exact joint law of (T, number of reads), by enumeration of all orders, up to n = 8 or so.
 
     Raises:
-        ValueError: if ``a`` is negative somewhere or not of length n, or has over 50,000 orders, as beyond n = 8;
-            `variance` or `two_valued_moments` go further.
+        ValueError: if ``a`` is negative somewhere or not of length n, or has over 50,000 orders.
     """
     values, sizes = positive("a", a, zero=True), [b - a for a, b in pairwise((0, *schedule.levels))]
     if len(values) != schedule.n:
         raise ValueError(f"a has {len(values)} entries, but the schedule is for n = {schedule.n}")
-    if (orders := multinomial(sizes)) > MOST_ORDERS:
+    if (orders := factorial(len(values)) // prod(map(factorial, sizes))) > MOST_ORDERS:
         raise ValueError(
             f"n is {len(values)}: {orders} orders are more than the {MOST_ORDERS} that are enumerated; take variance "
             "(plain differences, any a), or two_valued_moments if a has two values"
@@ -162,11 +156,7 @@ def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int],
 
 @typed
 def moments(schedule: Schedule, a: Sequence[Rational]) -> tuple[Fraction, Fraction]:
-    """Exact mean and variance of T by enumeration of all orders, for small n.
-
-    Raises:
-        ValueError: see `law`.
-    """
+    """Exact mean and variance of T; limits and errors are those of `law`."""
     joint = law(schedule, a)
     first = sum((p * t for (t, _), p in joint.items()), Fraction(0))
     second = sum((p * t * t for (t, _), p in joint.items()), Fraction(0))
@@ -179,8 +169,7 @@ def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12)
     Args:
         levels: numbers of reads, each 1..n.
         log_a: [..., n] logits of the negatives minus that of the target.
-        tol: relative error of the quadrature. Each v is the sum of a variance and of the square of a Jensen gap, both
-            integrals of non-negative functions, and so accurate relative to itself.
+        tol: relative error of the quadrature, and so of each v.
 
     Returns:
         [..., len(levels)].
@@ -207,7 +196,7 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
     For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{j_{l-1}} - v_{j_l}`.
 
     Args:
-        schedule: a schedule without antithetic differences, for n classes.
+        schedule: a schedule without antithetic differences.
         log_a: [..., n] logits of the negatives minus that of the target.
         tol: relative error of each v.
 
@@ -215,7 +204,7 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
         [...] the variances.
 
     Raises:
-        ValueError: if the schedule is antithetic (no such formula), or is for another n.
+        ValueError: if the schedule is antithetic, or is for another n.
     """  # noqa: D415
     if schedule.antithetic:
         raise ValueError("the formula needs plain differences; take moments (small n) or two_valued_moments")
@@ -234,9 +223,7 @@ def roulette_variance(schedule: Schedule, errors: Tensor) -> Tensor:
 
 @typed
 def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
-    """Exact mean and variance of T, antithetic or plain, where ``count`` of the a are ``high`` and the others ``low``.
-
-    A recursion over levels and the number of high ones read, of about count^2 steps per level.
+    """Exact mean and variance of T where ``count`` of the a are ``high`` and the others ``low``.
 
     Raises:
         ValueError: if an end is not positive, or count is not in 0..n.
@@ -285,12 +272,7 @@ def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count:
 
 @dataclass(frozen=True)
 class Draws:
-    """A batch of estimates.
-
-    Attributes:
-        value: [batch] the estimates T, unbiased for the softmax of the target.
-        reads: [batch] how many negatives each one read.
-    """
+    """Estimates T [batch], unbiased for the softmax of the target, and how many negatives each read [batch]."""
 
     value: Tensor
     reads: Tensor
@@ -354,8 +336,6 @@ def distinct_indices(
     n: int, count: int, rows: int, generator: torch.Generator, device: torch.device | str = "cpu"
 ) -> Tensor:
     """For each row a uniformly random ordered sample of ``count`` distinct indices below n, int64 [rows, count].
-
-    Few of many are drawn with replacement, and repeats drawn again, which treats all indices alike.
 
     Raises:
         ValueError: unless 0 <= count <= n.

@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp._checks import typed
-from sumexp.bias.certificates import cube_difference, mixed_difference
 from sumexp.bias.rational import Point, Rational, box, fewer_reads, maximise, positive, softmax, subsets
 
 MOST_CLASSES = 4096
@@ -79,43 +78,11 @@ def cube(n: int, k: int, low: Rational, high: Rational) -> Approximation:
 def limit(n: int, k: int) -> Approximation:
     """The minimax bias over all points of R_{>0}^n of all estimators that read at most k negatives, exactly.
 
-    It is the limit of `cube` for low -> 0, high -> infinity; `best_estimate_anywhere` stays within it everywhere.
-
     Raises:
         ValueError: unless 0 <= k < n; if n is beyond 4,096.
     """
     _exact(n, k)
     return best_approximation(limit_values(n), k)
-
-
-@typed
-def whole_box(lower: Sequence[Rational], upper: Sequence[Rational]) -> Fraction:
-    r"""The minimax bias over a whole box for k = n - 1 reads: :math:`|\Delta F| / 2^n`, exactly.
-
-    Raises:
-        ValueError: if the box is not one or, its sides being unequal, has more than 2^14 corners.
-    """
-    u, v = box(lower, upper)
-    n = len(u)
-    if len(set(u)) == len(set(v)) == 1:
-        return abs(cube_difference(n, u[0], v[0])) / (1 << n)
-    return abs(mixed_difference(softmax, u, v)) / (1 << n)
-
-
-def best_estimate(lower: Sequence[Rational], upper: Sequence[Rational], a: Sequence[Rational]) -> Fraction:
-    r"""The mean :math:`B = F - \prod_i (I - P_i)F` that attains `whole_box`, at any point of the box.
-
-    :math:`P_i` averages over the two ends of side i; B is a sum of functions of n - 1 coordinates each.
-    """
-    u, v = box(lower, upper)
-    point = positive("a", a)
-    total = Fraction(0)
-    for replaced in subsets(len(u)):
-        if replaced:
-            sides = [(u[i], v[i]) if i in replaced else (point[i],) for i in range(len(u))]
-            values = [softmax(corner) for corner in product(*sides)]
-            total -= (-1) ** len(replaced) * sum(values, Fraction(0)) / len(values)
-    return total
 
 
 def best_estimate_anywhere(n: int, k: int, a: Sequence[Rational]) -> Fraction:
@@ -148,7 +115,7 @@ def reads_needed(n: int, bias: Rational) -> int:
     """The least k with which some estimator has bias at most ``bias`` at every point of R_{>0}^n (n if none has).
 
     Raises:
-        ValueError: unless 0 < bias < 1/2 and n is at most 4,096. (A constant 1/2 reads nothing and has bias 1/2.)
+        ValueError: unless 0 < bias < 1/2, the bias of a constant, and n is at most 4,096.
     """
     _exact(n, 0)
     if not 0 < bias < Fraction(1, 2):
@@ -166,8 +133,7 @@ def reads_needed(n: int, bias: Rational) -> int:
 def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
     """A bias that no estimator with at most k reads can avoid at the corners, for any n, in rational arithmetic.
 
-    A floating-point exchange proposes k + 2 nodes, whose functional is evaluated exactly: the bound holds for any
-    nodes, and is the minimax bias if they are the best ones.
+    A floating-point exchange proposes k + 2 nodes: the bound holds for any, and is the minimax bias for the best.
 
     Args:
         values: F at the corners by the number of high coordinates, `cube_values` or `limit_values`.
@@ -186,8 +152,6 @@ def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
 
 def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation:
     """Remez's exchange on {0..n}: proposed in floating point, finished and proved in integers.
-
-    It ends when the error of the levelled polynomial is nowhere larger than at its nodes, compared exactly.
 
     Raises:
         ValueError: unless 0 <= degree < n; if n is beyond 4,096.
@@ -248,10 +212,7 @@ def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[
 
 
 def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction | float, count: int) -> tuple[int, ...]:
-    """``count`` points with alternating errors, none smaller than ``level``, the largest error among them.
-
-    Rounding can leave fewer: then none.
-    """
+    """``count`` points with alternating errors, none smaller than ``level``, the largest among them; none if fewer."""
     peaks: list[int] = []
     for s, error in enumerate(errors):
         if abs(error) < level:
@@ -316,17 +277,14 @@ def _chebyshev(n: int, count: int) -> tuple[int, ...]:
 def on_grid(
     axes: Sequence[Sequence[Rational]], k: int, target: Callable[[Point], Fraction] = softmax
 ) -> tuple[Fraction, dict[Point, Fraction]]:
-    r"""The minimax bias on a grid by an exact linear program: the second way, for few points and any sides.
+    r"""The minimax bias on a small grid by an exact linear program, and the measure that certifies it.
 
     It maximises :math:`\int F\,d\mu` over the measures of norm 1 on the grid that vanish on :math:`V_k`.
 
     Args:
-        axes: the values of each coordinate, at least two each; two each makes the corners of a box.
+        axes: the values of each coordinate, at least two each.
         k: how many negatives are read.
         target: the function to estimate.
-
-    Returns:
-        the minimax bias and the measure, a certificate of it.
 
     Raises:
         ValueError: unless 0 <= k < n; if an axis is not positive and increasing, or the grid has over 100 points.
@@ -357,28 +315,12 @@ def on_grid(
     return best, {point: mass for point, mass in measure.items() if mass}
 
 
-def by_enumeration(values: Sequence[Fraction], degree: int) -> Fraction:
-    """The same as `best_approximation`, as the largest functional over all sets of k + 2 points: for small n.
-
-    Raises:
-        ValueError: if there are more than 20,000 sets.
-    """
-    n = len(values) - 1
-    fewer_reads(n, degree)
-    if comb(n + 1, degree + 2) > 20_000:
-        raise ValueError(f"{comb(n + 1, degree + 2)} sets of {degree + 2} of {n + 1} points; take best_approximation")
-    return max(abs(_functional(values, t, _weights(t))) for t in combinations(range(n + 1), degree + 2))
-
-
 @typed
 def cost_variance_bound(n: int) -> tuple[Fraction, int]:
     r"""What every unbiased T must pay: :math:`\sup_a \mathbb E T^2 \cdot \sup_a \mathbb E[\text{reads}] \ge` this.
 
     Stopping T after k reads biases it by at most :math:`\sqrt{\mathbb E T^2\, P(\text{reads} > k)}`, and by at least
-    :math:`\mathrm{dist}_k`; with Markov's inequality that makes :math:`\max_k (k+1)\,\mathrm{dist}_k^2`.
-
-    Returns:
-        the bound in the limit case, exact, and the k that gives it.
+    :math:`\mathrm{dist}_k`; with Markov's inequality that makes :math:`\max_k (k+1)\,\mathrm{dist}_k^2`, exact, and k.
 
     Raises:
         ValueError: unless n is from 1 to 4,096.

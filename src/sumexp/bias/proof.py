@@ -9,53 +9,15 @@ negatives. At the point with m entries :math:`b_2` and n - m entries :math:`b_1`
 which fixes g(0), ..., g(k) one after the other; but g(k) is :math:`f_k(b_2,\dots,b_2) = 1/(1+nb_2)` already.
 """
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import combinations, permutations
-from math import comb, factorial, perm, prod
-from typing import TypeAlias
+from math import comb, perm, prod
 
 from sumexp.bias.rational import Rational, fewer_reads
 
-Estimator: TypeAlias = Callable[..., Fraction]
-"""h(x_1, ..., x_k): any function of the k values read."""
-
-TupleLaw: TypeAlias = Mapping[tuple[int, ...], Fraction]
-"""The probability of each ordered tuple of indices."""
-
-
-def symmetrise(h: Estimator, k: int) -> Estimator:
-    r""":math:`f_k(x) = \frac1{k!}\sum_{\tau\in S_k} h(x_{\tau(1)},\dots,x_{\tau(k)})` (Definition 4.1)."""
-
-    def symmetrised(*x: Fraction) -> Fraction:
-        return sum((h(*y) for y in permutations(x)), Fraction(0)) / factorial(k)
-
-    return symmetrised
-
-
-def uniform_tuples(n: int, k: int) -> TupleLaw:
-    """The uniform law on the n!/(n-k)! ordered samples without replacement."""
-    return {chosen: Fraction(1, perm(n, k)) for chosen in permutations(range(n), k)}
-
-
-def expectation(h: Estimator, law: TupleLaw, a: Sequence[Rational]) -> Fraction:
-    """E h(a_{i_1}, ..., a_{i_k}) for indices drawn from ``law``."""
-    return sum((p * h(*(Fraction(a[i]) for i in drawn)) for drawn, p in law.items()), Fraction(0))
-
-
-def mean_over_subsets(f: Estimator, a: Sequence[Rational], k: int) -> Fraction:
-    r"""Right side of (14): :math:`\binom nk^{-1}\sum f(x_1,\dots,x_k)` over the k-subsets of positions."""
-    total = sum((f(*chosen) for chosen in combinations(map(Fraction, a), k)), Fraction(0))
-    return total / comb(len(a), k)
-
 
 def coefficients(n: int, k: int) -> list[list[Fraction]]:
-    r"""The table c(m, l), 0 <= l, m <= k, by the paper's recursion (24).
-
-    Raises:
-        ValueError: unless 0 <= k <= n. (k = n is allowed: there the recursion gives the identity.)
-    """
+    """The table c(m, l), 0 <= l, m <= k, by the paper's recursion (24), for 0 <= k <= n."""
     if k != n:
         fewer_reads(n, k)
     c = [[Fraction(0)] * (k + 1) for _ in range(k + 1)]
@@ -67,33 +29,13 @@ def coefficients(n: int, k: int) -> list[list[Fraction]]:
     return c
 
 
-def coefficient(n: int, k: int, m: int, l: int) -> Fraction:  # noqa: E741
-    r"""Closed form :math:`c(m,l) = \sum_{r=l}^m (-1)^{r-l}\binom rl\binom mr(n)_r/(k)_r`, with falling factorials."""
-    return sum(
-        (Fraction((-1) ** (r - l) * comb(r, l) * comb(m, r) * perm(n, r), perm(k, r)) for r in range(l, m + 1)),
-        Fraction(0),
-    )
-
-
-def lagrange(nodes: Sequence[int], x: Rational) -> list[Fraction]:
-    """The weights of polynomial interpolation at ``nodes``, evaluated at ``x``."""
-    return [
-        prod((Fraction(x - other, node - other) for other in nodes if other != node), start=Fraction(1))
-        for node in nodes
-    ]
-
-
 def value(n: int, low: Rational, high: Rational, m: int) -> Fraction:
     r"""F at the point with m entries ``high`` and n - m entries ``low``: :math:`1/(1 + (n-m)b_1 + mb_2)`."""
     return 1 / (1 + (n - m) * Fraction(low) + m * Fraction(high))
 
 
 def forced(n: int, k: int, low: Rational, high: Rational) -> list[Fraction]:
-    """g(0), ..., g(k): what (21) forces upon an unbiased estimator, solved one equation after the other.
-
-    Raises:
-        ValueError: unless 0 <= k <= n.
-    """
+    """g(0), ..., g(k): what (21) forces upon an unbiased estimator, solved one equation after the other."""
     if k != n:
         fewer_reads(n, k)
     g: list[Fraction] = []
@@ -117,23 +59,14 @@ def gap(n: int, k: int, low: Rational, high: Rational) -> Fraction:
 
 @dataclass(frozen=True)
 class Contradiction:
-    r"""The last step of the paper's proof at its own choice of :math:`b_1, b_2`.
+    """The last step of the paper's proof at its own choice of b_1 and b_2."""
 
-    Attributes:
-        largest: :math:`c^* = \max |c(j,l)|`.
-        low: :math:`b_1 = (2(k+1)c^* - 1)/(n-k)`.
-        high: :math:`b_2 = 1/n`.
-        required: :math:`1/(1+nb_2) = 1/2`, what g(k) must be.
-        forced: g(k), what the other equations make it.
-        bound: :math:`(k+1)c^*/(1+(n-k)b_1)`, which exceeds :math:`|g(k)|` and is 1/2 too.
-    """
-
-    largest: Fraction
-    low: Fraction
-    high: Fraction
-    required: Fraction
-    forced: Fraction
-    bound: Fraction
+    largest: Fraction  # c* = max |c(j, l)|
+    low: Fraction  # b_1 = (2 (k + 1) c* - 1) / (n - k)
+    high: Fraction  # b_2 = 1/n
+    required: Fraction  # 1 / (1 + n b_2) = 1/2, what g(k) must be
+    forced: Fraction  # g(k), what the other equations make it
+    bound: Fraction  # (k + 1) c* / (1 + (n - k) b_1), which exceeds |g(k)| and is 1/2 too
 
 
 def contradiction(n: int, k: int) -> Contradiction:
@@ -155,12 +88,3 @@ def contradiction(n: int, k: int) -> Contradiction:
         forced=forced(n, k, low, high)[k],
         bound=(k + 1) * largest / (1 + (n - k) * low),
     )
-
-
-def two_valued_system(n: int, k: int, low: Rational, high: Rational) -> tuple[list[list[Fraction]], list[Fraction]]:
-    r"""The n + 1 equations in the k + 1 unknowns g that unbiasedness imposes at the points with entries low and high.
-
-    They are (21) for m = 0, ..., n: the paper uses m = 0, ..., k and n.
-    """
-    matrix = [[Fraction(comb(n - m, k - j) * comb(m, j), comb(n, k)) for j in range(k + 1)] for m in range(n + 1)]
-    return matrix, [value(n, low, high, m) for m in range(n + 1)]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
-from math import comb
 from numbers import Integral
 from typing import TypeAlias
 
@@ -43,11 +42,7 @@ def box(lower: Sequence[Rational], upper: Sequence[Rational]) -> tuple[Point, Po
 
 
 def fewer_reads(n: int, k: int) -> None:
-    """Check 0 <= k < n, whole numbers.
-
-    Raises:
-        ValueError: naming what can be had instead.
-    """
+    """Check 0 <= k < n, whole numbers."""
     if not (isinstance(n, Integral) and isinstance(k, Integral)):
         raise ValueError(f"n is {n!r} and k is {k!r}; both must be whole numbers")
     if n < 1:
@@ -63,21 +58,6 @@ def softmax(a: Sequence[Rational]) -> Fraction:
     return Fraction(1) / (1 + sum(a, start=Fraction(0)))
 
 
-def reduce_rows(matrix: Sequence[Sequence[Fraction]]) -> tuple[Matrix, list[int]]:
-    """The reduced row echelon form and its pivot columns."""
-    rows = [list(row) for row in matrix]
-    pivots: list[int] = []
-    for column in range(len(rows[0])):
-        top = len(pivots)
-        chosen = next((i for i in range(top, len(rows)) if rows[i][column]), None)
-        if chosen is None:
-            continue
-        rows[top], rows[chosen] = rows[chosen], rows[top]
-        pivot(rows, top, column)
-        pivots.append(column)
-    return rows, pivots
-
-
 def pivot(rows: Matrix, row: int, column: int) -> None:
     """Make ``column`` the unit vector of ``row``, in place."""
     scale = rows[row][column]
@@ -87,33 +67,12 @@ def pivot(rows: Matrix, row: int, column: int) -> None:
             rows[i] = [x - factor * y if y else x for x, y in zip(other, rows[row], strict=True)]
 
 
-def consistent(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> bool:
-    """Whether matrix x = right has a solution."""
-    _, pivots = reduce_rows([[*row, value] for row, value in zip(matrix, right, strict=True)])
-    return len(matrix[0]) not in pivots
-
-
-def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> list[Fraction]:
-    """The solution x of matrix x = right, for a regular matrix.
-
-    Raises:
-        ValueError: if the matrix is singular.
-    """
-    rows, pivots = reduce_rows([[*row, value] for row, value in zip(matrix, right, strict=True)])
-    if pivots != list(range(len(matrix))):
-        raise ValueError(f"the {len(matrix)} equations are singular: they do not fix the unknowns")
-    return [row[-1] for row in rows]
-
-
 def maximise(
     objective: Sequence[Fraction], matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]
 ) -> tuple[Fraction, list[Fraction]]:
-    """Maximise objective·x over x >= 0 with matrix x = right >= 0: the simplex method in exact arithmetic.
+    """The maximum of objective·x over x >= 0 with matrix x = right >= 0, and a solution, in exact arithmetic.
 
-    Two phases, Bland's rule, so that it ends.
-
-    Returns:
-        the maximum and a solution that attains it.
+    The simplex method in two phases, with Bland's rule, so that it ends.
 
     Raises:
         ValueError: if nothing is feasible or nothing bounds the objective.
@@ -161,12 +120,3 @@ def _improve(rows: Matrix, basis: list[int], width: int) -> None:
 def subsets(n: int) -> list[tuple[int, ...]]:
     """All subsets of {0..n-1}, the small ones first."""
     return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]
-
-
-def multinomial(counts: Sequence[int]) -> int:
-    """The multinomial coefficient: the number of distinct orders of ``counts[i]`` items of each kind i."""
-    result, total = 1, 0
-    for c in counts:
-        total += c
-        result *= comb(total, c)
-    return result

@@ -26,10 +26,6 @@ STOP: Mapping[int | None, Fraction] = {None: Fraction(1)}
 def outcomes(scheme: Scheme, a: Sequence[Rational]) -> dict[History, Fraction]:
     """The law of what has been read when the scheme stops at the point ``a``.
 
-    Args:
-        scheme: how it reads.
-        a: one positive number for each negative.
-
     Raises:
         ValueError: if ``a`` is empty or not positive, the scheme names an index out of range, or its probabilities are
             negative or do not sum to 1.
@@ -51,11 +47,6 @@ def outcomes(scheme: Scheme, a: Sequence[Rational]) -> dict[History, Fraction]:
             elif p:
                 pending.append(((*history, (index, values[index])), probability * p))
     return dict(law)
-
-
-def mean(scheme: Scheme, output: Callable[[History], Fraction], a: Sequence[Rational]) -> Fraction:
-    """The expectation at ``a`` of an estimator: any function of the indices and values read."""
-    return sum((p * output(history) for history, p in outcomes(scheme, a).items()), Fraction(0))
 
 
 def distinct(history: History) -> frozenset[int]:

@@ -44,10 +44,7 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
         m: number of negatives drawn with replacement, 1 to 2^53.
         log_q: [classes] or [..., classes] logarithm of the proposal, up to a constant; uniform if None; ``-inf`` for a
             class that is never drawn. No gradient flows into it even if it was made from the logits.
-        tol: relative error of the expectations.
-
-    Raises:
-        ValueError: see :func:`sumexp.expectations.sampled_softmax`.
+        tol: relative error of the expectations; errors are those of :func:`sumexp.expectations.sampled_softmax`.
     """
     checks.floating("logits", logits, "[..., classes]")
     leaf = logits.detach().to(torch.float64).requires_grad_()

@@ -13,11 +13,7 @@ MOST = 1 << 53
 
 
 def noise(joint: Joint, log_q: Tensor | None) -> Tensor:
-    r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None.
-
-    Raises:
-        ValueError: if the shape is not [Y], or it is not the logarithm of a law (:func:`sumexp._checks.log_law`).
-    """
+    r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None."""
     return joint.y.log() if log_q is None else checked_law(log_q, joint.shape[1])
 
 
@@ -29,11 +25,7 @@ def checked_law(log_q: Tensor, classes: int) -> Tensor:
 
 
 def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:
-    """[X, Y] scores in float64; ``-inf`` anywhere, ``+inf`` only where q(y) = 0, so that it never meets another.
-
-    Raises:
-        ValueError: if the shape differs from the joint's, a score is NaN, or +inf where q(y) > 0.
-    """
+    """[X, Y] scores in float64; ``-inf`` anywhere, ``+inf`` only where q(y) = 0, so that it never meets another."""
     if not isinstance(scores, Tensor) or tuple(scores.shape) != joint.shape:
         raise ValueError(f"scores has shape {tuple(getattr(scores, 'shape', ()))}; the joint law has {joint.shape}")
     wrong = torch.isnan(scores) | ((scores == math.inf) & (log_q > -math.inf))
@@ -46,11 +38,7 @@ def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:
 
 
 def check_candidates(n: int) -> int:
-    """The number of candidates, at least two, and at most 2^53, which double precision can count.
-
-    Raises:
-        ValueError: if n is no integer or out of range.
-    """
+    """The number of candidates, from 2 to 2^53, which double precision can count."""
     try:
         return whole("n", n, 2, MOST)
     except ValueError:

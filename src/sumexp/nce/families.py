@@ -60,8 +60,7 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
 
     Raises:
         ValueError: if there is no feature, a shape does not fit, or no point with so small a gradient is reached. (A
-            loss that flattens out towards infinity, as where a pair is never seen, has such points without having a
-            minimum.)
+            loss that flattens out towards infinity has such points without a minimum.)
     """
     features = _features(features)
     if not tolerance > 0:

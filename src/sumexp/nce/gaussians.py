@@ -33,11 +33,7 @@ from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 
 @typed
 def mutual_information(dim: int, rho: float) -> float:
-    r""":math:`-\frac d2\log(1-\rho^2)`, in nats.
-
-    Raises:
-        ValueError: unless ``dim`` >= 1 and ``rho`` lies between -1 and 1.
-    """
+    r""":math:`-\frac d2\log(1-\rho^2)`, in nats, for d >= 1 and :math:`|\rho|<1`."""
     checks.whole("dim", dim, 1)
     if not abs(rho) < 1:
         raise ValueError(f"rho is {rho!r}; a correlation lies between -1 and 1")
@@ -46,35 +42,11 @@ def mutual_information(dim: int, rho: float) -> float:
 
 @typed
 def sample(dim: int, rho: float, shape: tuple[int, ...], generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the device of the generator.
-
-    Raises:
-        ValueError: as :func:`mutual_information`, or if a size is negative.
-    """
+    r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the device of the generator."""
     mutual_information(dim, rho)
     shape = tuple(checks.whole("shape", size, 0) for size in shape)
     x, noise = torch.randn((2, *shape, dim), generator=generator, device=generator.device)
     return x, rho * x + math.sqrt(1 - rho * rho) * noise
-
-
-@typed
-def log_ratio(x: Tensor, y: Tensor, rho: float) -> Tensor:
-    r"""The pointwise mutual information of every x [..., N, d] with every y [..., M, d]: [..., N, M].
-
-    It is the optimal critic of InfoNCE, up to a constant for each x.
-
-    Raises:
-        ValueError: as :func:`mutual_information`, or if x and y are no finite vectors of one dimension.
-    """
-    for name, given in (("x", x), ("y", y)):
-        if not given.is_floating_point() or given.ndim < 2 or not bool(given.isfinite().all()):
-            raise ValueError(f"{name} is {given.dtype} of {tuple(given.shape)}; give finite vectors [..., N, d]")
-    if x.shape[-1] != y.shape[-1] or x.shape[:-2] != y.shape[:-2]:
-        raise ValueError(f"x {tuple(x.shape)} and y {tuple(y.shape)} must be [..., N, d] and [..., M, d]")
-    x, y = x.to(torch.promote_types(x.dtype, y.dtype)), y.to(torch.promote_types(x.dtype, y.dtype))
-    squares = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
-    exponent = (2 * rho * x @ y.mT - rho * rho * squares) / (2 * (1 - rho * rho))
-    return mutual_information(x.shape[-1], rho) + exponent
 
 
 @typed
@@ -83,11 +55,7 @@ def info_nce_value(scores: Tensor) -> Tensor:
 
     .. math:: \hat B = \frac1N\sum_i \log\frac{e^{s_{ii}}}{\frac1N\sum_j e^{s_{ij}}}
 
-    Args:
-        scores: s(x_i, y_j), [..., N, N].
-
-    Returns:
-        the value [...], an unbiased estimate of B(s) of Stratos, section 1.2, with N candidates.
+    For scores s(x_i, y_j) [..., N, N] it is an unbiased estimate [...] of B(s) of Stratos, section 1.2.
 
     Raises:
         ValueError: if the scores are not [..., N, N] with N >= 1, or one is not finite.
@@ -166,7 +134,7 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
 
 @dataclass(frozen=True)
 class GaussianConfig:
-    """One configuration of one estimator, and the task it is trained on.
+    """One configuration of an estimator, and its task.
 
     Attributes:
         estimator: ``cpc`` or ``doe``.
@@ -269,8 +237,8 @@ def train(
     """Train one configuration, then evaluate it on fresh batches.
 
     Returns:
-        ``validation`` and ``test``, [evaluations, columns], with each batch's InfoNCE value (CPC) or its two cross
-        entropies (DoE); and the means of their columns, ``validation_0``, ...
+        ``validation`` and ``test``, [evaluations, columns]: InfoNCE's value (CPC) or both cross entropies (DoE) of each
+        batch; and the means of their columns, ``validation_0``, ...
     """
     generator = torch.Generator().manual_seed(config.seed)
     # All configurations of one seed are compared on the same fresh batches.
@@ -306,13 +274,10 @@ def estimates(columns: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def honest(validation: NDArray[np.float64]) -> tuple[int, ...]:
-    """The configuration to report for each column, chosen without the truth.
+    """The configuration to report for each column of ``validation``, [configurations, columns], without the truth.
 
-    InfoNCE's value is a lower bound, so the largest is best; a cross entropy is an upper bound of an entropy, so the
-    smallest is best, for each of DoE's two. Their difference is no bound and chooses nothing.
-
-    Args:
-        validation: [configurations, columns], as `train` names them.
+    InfoNCE's value is a lower bound: the largest. A cross entropy is an upper bound: the smallest, for each of DoE's
+    two. Their difference is no bound and chooses nothing.
     """
     best = validation.argmax(0) if validation.shape[1] == 1 else validation.argmin(0)
     return tuple(int(i) for i in best)

@@ -48,8 +48,7 @@ def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = 
         [..., n] probabilities. A candidate that q cannot produce is the true one.
 
     Raises:
-        ValueError: if an index is no int32 or int64 or out of range, shapes do not fit, n < 2, ``log_q`` is no law, or
-            the candidates cannot occur given x.
+        ValueError: if an index is no int32 or int64 or out of range, shapes do not fit, or the candidates cannot occur.
 
     Source: Stratos, equation (1), first form.
     """
@@ -99,9 +98,8 @@ def cross_entropy(
         A scalar, or [len(n)] for several n; differentiable (once) in ``scores`` and ``log_q``.
 
     Raises:
-        ValueError: if n < 2, a shape does not fit, a score is NaN, or +inf where q(y) > 0, q is no law, or the scores
-        of
-            one x spread over more than about 700.
+        ValueError: if a shape does not fit, a score is NaN, or +inf where q(y) > 0, or the scores of one x spread over
+            more than about 700.
 
     Source: Stratos, section 1.2.
     """
@@ -154,29 +152,15 @@ def bound(
     tol: float = 1e-12,
     method: Method = "auto",
 ) -> Tensor:
-    r"""InfoNCE's value :math:`B = \log n - \text{cross entropy}`, at most `ceiling`: for q = pop_Y a bound of I(X, Y).
+    r"""InfoNCE's value :math:`B = \log n - \text{cross entropy}`.
 
+    :math:`B \le \min\{\log n,\ I(X,Y) + \mathrm{KL}(\mathrm{pop}_Y\|q)\}`: for q = pop_Y a lower bound of I(X, Y).
     Arguments and errors are those of :func:`cross_entropy`.
 
     Source: Stratos, section 1.2 and Corollary 1.2.
     """
     loss = cross_entropy(joint, scores, n, log_q, tol, method)
     return torch.as_tensor(n, dtype=torch.float64, device=loss.device).log() - loss
-
-
-@typed
-def ceiling(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
-    r"""What `bound` never exceeds: :math:`\min\{\log n,\ I(X,Y) + \mathrm{KL}(\mathrm{pop}_Y\|q)\}`.
-
-    This holds for any scores and any noise. The sum is :math:`\mathbb E\log\frac{\mathrm{pop}(y|x)}{q(y)}`, and
-    infinite where the noise misses a y that occurs.
-
-    Source: the chapter; Stratos, Corollary 1.2, for q = pop_Y.
-    """
-    check_candidates(n)
-    seen = joint.p > 0
-    ratio = torch.where(seen, optimal_scores(joint, log_q), 0.0)
-    return torch.where(seen, joint.p * ratio, 0.0).sum().clamp_max(math.log(n))
 
 
 @typed
@@ -197,8 +181,7 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
     Where q(y) = 0 it is 0: it recovers pop(y|x) conditioned on the support of q.
 
     Raises:
-        ValueError: if ``log_q`` is not the logarithm of a law on y, a score is NaN or +inf where q(y) > 0, or all
-            scores of one x are -inf there.
+        ValueError: if a score is NaN or +inf where q(y) > 0, or all scores of one x are -inf there.
 
     Source: Stratos, equation (2).
     """

@@ -43,11 +43,7 @@ class Joint:
 
     @classmethod
     def from_counts(cls, counts: Tensor) -> "Joint":
-        """The empirical law of counted pairs [X, Y]; any non-negative numbers, such as weighted counts.
-
-        Raises:
-            ValueError: if ``counts`` is no matrix, holds a negative number, NaN or infinity, or has a row of zeros.
-        """
+        """The empirical law of counted pairs [X, Y]: non-negative numbers, without a row of zeros."""
         if not isinstance(counts, Tensor) or counts.ndim != 2 or 0 in counts.shape:
             raise ValueError(f"counts is {getattr(counts, 'shape', counts)}; give a tensor [X, Y] of counts")
         weights = counts.detach().to(torch.float64)

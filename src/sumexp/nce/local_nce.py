@@ -71,7 +71,7 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
         A scalar, differentiable in ``scores`` and ``log_q``.
 
     Raises:
-        ValueError: if n < 2, a shape does not fit, a score is NaN, or +inf where q(y) > 0, or q is no law.
+        ValueError: if a shape does not fit, or a score is NaN, or +inf where q(y) > 0.
 
     Source: Stratos, section 2.2.
     """
@@ -106,23 +106,13 @@ def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergence
 
 
 @typed
-def jensen_shannon(joint: Joint, log_q: Tensor | None = None) -> Tensor:
-    r""":math:`\mathrm{JSD}(\mathrm{pop}_{Y|X}\|q)`, mean over x: the mean of the two divergences for n = 2.
-
-    Source: Stratos, Corollary 2.2.
-    """
-    true, false = divergences(joint, 2, log_q)
-    return (true + false) / 2
-
-
-@typed
 def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     r"""[X, Y] :math:`\exp(s(x,y) + \log q(y) + \log(n-1))`, which is pop(y|x) at the optimum, without normalisation.
 
     Where q(y) = 0 it is 0: what the noise cannot produce cannot be recovered.
 
     Raises:
-        ValueError: if n < 2, ``log_q`` is not the logarithm of a law on y, or a score is NaN, or +inf where q(y) > 0.
+        ValueError: if a score is NaN, or +inf where q(y) > 0.
 
     Source: Stratos, section 2.2.
     """
@@ -136,15 +126,6 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     if bool((log_p > LARGEST).any()):
         raise ValueError(f"a recovered probability is e^{log_p.max().item():.0f}; shift the scores, which are far off")
     return torch.exp(log_p)
-
-
-@typed
-def self_normalisation_defect(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
-    r"""[X] :math:`\sum_y \exp(s(x,y) + \log q(y) + \log(n-1)) - 1`: zero where the scores normalise themselves.
-
-    Source: Stratos, section 2.2, last paragraph.
-    """
-    return recover(scores, n, log_q).sum(-1) - 1
 
 
 def _kl(p: Tensor, m: Tensor) -> Tensor:

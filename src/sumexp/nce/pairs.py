@@ -49,9 +49,6 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
         t: the calibration, from 0 (binary cross entropy) to 1.
         drawn: from which classes the uniform negatives are drawn; with ``all`` :math:`\alpha` is still k/(L - 1).
 
-    Raises:
-        ValueError: if there are fewer than two classes, k or t is out of range, or ``drawn`` is unknown.
-
     >>> import torch
     >>> from sumexp.nce.pairs import gbce
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
@@ -86,14 +83,10 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     Returns:
         ``-inf`` for pairs that never occur, ``inf`` for pairs that are true whenever they occur.
 
-    Raises:
-        ValueError: if ``batch`` is below 2 or ``hits`` is unknown.
-
     >>> import torch
-    >>> from sumexp.nce import Joint
-    >>> from sumexp.nce.pairs import sigmoid_pairs
+    >>> from sumexp.nce import Joint, pairs
     >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
-    >>> sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2
+    >>> pairs.sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2
     [[0.8, 0.2], [0.2, 0.8]]
     """
     checks.choice("hits", hits, get_args(PairHits))
@@ -109,10 +102,9 @@ def softmax_pairs(joint: Joint) -> Tensor:
     They are unique up to a constant if all pairs can occur.
 
     >>> import torch
-    >>> from sumexp.nce import Joint
-    >>> from sumexp.nce.pairs import softmax_pairs
+    >>> from sumexp.nce import Joint, pairs
     >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
-    >>> softmax_pairs(joint).exp().numpy().round(6).tolist()
+    >>> pairs.softmax_pairs(joint).exp().numpy().round(6).tolist()
     [[1.6, 0.4], [0.4, 1.6]]
     """
     return local_nce.optimal_scores(joint, 2)
@@ -122,9 +114,6 @@ def constant_loss(bias: float, batch: int) -> float:
     r"""The sigmoid loss per x if all scores are equal, as they nearly are before training.
 
     :math:`\log(1+e^{-b})+(B-1)\log(1+e^b)`, least at :math:`b=-\log(B-1)`.
-
-    Raises:
-        ValueError: if ``batch`` is below 2.
 
     >>> from sumexp.nce.pairs import constant_loss
     >>> [round(constant_loss(b, 32_768), 2) for b in (0.0, -10.0)]

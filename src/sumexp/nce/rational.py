@@ -127,18 +127,6 @@ def softmax_model(weights: Table) -> Callable[[int, Seen], Fraction]:
     return lambda i, seen: weights[seen[0]][seen[1][i]] / sum(weights[seen[0]][y] for y in seen[1])
 
 
-def coins_model(weights: Table) -> Callable[[tuple[int, ...], Seen], Fraction]:
-    """The model of local NCE, with e^s(x,y) in the table: independent coins with odds e^s."""
-
-    def probability(coins: tuple[int, ...], seen: Seen) -> Fraction:
-        x, ys = seen
-        odds = [weights[x][y] for y in ys]
-        each = (o / (1 + o) if a else 1 / (1 + o) for a, o in zip(coins, odds, strict=True))
-        return math.prod(each, start=Fraction(1))
-
-    return probability
-
-
 def divergence(p: Sequence[Fraction], m: Sequence[Fraction]) -> LogSum:
     """KL(p||m)."""
     return total((a, log(a / b)) for a, b in zip(p, m, strict=True) if a)

@@ -5,7 +5,8 @@
 - `gradients`: exact mean, bias and variance of the stochastic gradient, by class or by group of classes;
 - `decoupled`: the sampled decoupled loss, whose mean and variance are closed forms;
 - `asymptotics`: the expansion of the implicit loss and of its squared error in powers of 1/m;
-- `population`: the scores that minimise a loss over a population, which show the classes it favours.
+- `population`: losses over a population, whose minima show the classes that they favour;
+- `consistency`: which losses have their minimum at the probabilities, and the minima of all.
 
 Source: A. S. Rawat et al., Disentangling Labeling and Sampling Bias for Learning in Large-output Spaces.
 """
@@ -13,7 +14,7 @@ Source: A. S. Rawat et al., Disentangling Labeling and Sampling Bias for Learnin
 from sumexp.negatives.asymptotics import Expansion, expansion
 from sumexp.negatives.gradients import GradientMoments, gradient_moments, group_moments
 from sumexp.negatives.implicit import ImplicitLoss, implicit_loss
-from sumexp.negatives.population import Losses, implicit_losses, margin_losses, population_minimiser
+from sumexp.negatives.population import Losses, margin_losses
 from sumexp.negatives.schemes import Scheme, exclude, log_prior, model_based, scheme, targeting, uniform
 
 __all__ = [
@@ -27,11 +28,9 @@ __all__ = [
     "gradient_moments",
     "group_moments",
     "implicit_loss",
-    "implicit_losses",
     "log_prior",
     "margin_losses",
     "model_based",
-    "population_minimiser",
     "scheme",
     "targeting",
     "uniform",

@@ -36,24 +36,12 @@ class Expansion:
     gap: tuple[Tensor, Tensor]
     square: tuple[Tensor, Tensor, Tensor]
 
-    def gap_at(self, m: int) -> Tensor:
-        """The truncated series of the expected loss minus the bound."""
-        return sum((c / m**k for k, c in enumerate(self.gap, 1)), torch.zeros_like(self.gap[0]))
-
-    def square_at(self, m: int) -> Tensor:
-        """The truncated series of the squared error."""
-        return sum((c / m**k for k, c in enumerate(self.square, 1)), torch.zeros_like(self.square[0]))
-
 
 @typed
 def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
     r"""The coefficients for :math:`\eta = m w` and the scheme's law; :math:`\eta` is then held fixed as m grows.
 
     Relative weights have no factor 1/m: their :math:`\eta` grows with m, and the expansion does not describe them.
-
-    Args:
-        logits: [..., classes].
-        scheme: law and weights of the negatives.
 
     Raises:
         ValueError: as :func:`sumexp.negatives.implicit.log_terms`, or if a moment is beyond double precision.

@@ -15,14 +15,7 @@ ENTRY = 8
 
 @dataclass(frozen=True)
 class Choice:
-    """The recommended scheme.
-
-    Attributes:
-        use: the scheme in words.
-        because: the reason.
-        claim: the entry of the register that it rests on.
-        bytes: memory of a step's logits and their gradient.
-    """
+    """The recommended scheme in words, the reason, the entry of the register, and the bytes of a step's logits."""
 
     use: str
     because: str
@@ -51,9 +44,6 @@ def choose(
         memory: bytes for logits and their gradient.
         means: which classes a step can score.
         steps: of the run.
-
-    Raises:
-        ValueError: if a number is out of range.
     """
     classes, batch = checks.whole("classes", classes, 2), checks.whole("batch", batch, 1)
     negatives, steps = checks.whole("negatives", negatives, 1), checks.whole("steps", steps, 1)
@@ -71,16 +61,9 @@ def choose(
     source = "in-batch negatives" if means == "batch" else "negatives sampled by class counts"
     some = ENTRY * batch * (negatives + 1)
     if steps * negatives * math.exp(-skew) < classes:
-        return Choice(
-            f"{source} or uniform ones, each chosen by a coin flip; subtract the mixture's log q from every logit, "
-            "keep accidental hits",
-            "otherwise the rarest classes would hardly ever be negatives, and nothing else pushes them down",
-            "sumexp-consistent",
-            some,
-        )
-    return Choice(
-        f"{source}; subtract log q from every logit, keep accidental hits",
-        "the minimum is the truth for every number of negatives",
-        "sumexp-consistent",
-        some,
-    )
+        use = f"{source} or uniform ones, each chosen by a coin flip; subtract the mixture's log q from every logit"
+        because = "otherwise the rarest classes would hardly ever be negatives, and nothing else pushes them down"
+    else:
+        use = f"{source}; subtract log q from every logit"
+        because = "the minimum is the truth for every number of negatives"
+    return Choice(f"{use}, keep accidental hits", because, "sumexp-consistent", some)

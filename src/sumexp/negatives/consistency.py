@@ -31,7 +31,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp._checks import typed
 from sumexp.expectations.quadrature import rule
-from sumexp.negatives.population import Losses, _positive
+from sumexp.negatives.population import Losses
 from sumexp.negatives.schemes import Weights, _given
 from sumexp.samplers._negatives import Hits
 
@@ -54,9 +54,6 @@ def factors(
         m: number of draws.
         hits: what becomes of draws of the positive.
         prior: [classes] logarithm of the label law, for ``tail``.
-
-    Raises:
-        ValueError: if the weights are unknown or ``tail`` lacks its prior.
 
     Source: Rawat et al., Table 1 and equation (16).
     """
@@ -88,8 +85,8 @@ def multiset_losses(
         tol: relative error of the quadrature.
 
     Raises:
-        ValueError: if m is not from 1 to 2^53, q does not sum to 1, the rule is unknown, hits are to be drawn again and
-            nothing else can be, or, when called, scores are no finite numbers [classes].
+        ValueError: if m is not from 1 to 2^53, q does not sum to 1, hits are to be drawn again and nothing else can be,
+            or, when called, scores are no finite numbers [classes].
     """
     m, q = checks.whole("m", m, 1, 1 << 53), checks.log_law("log_q", log_q).exp()
     checks.choice("hits", hits, get_args(Hits))
@@ -205,10 +202,8 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     r"""The law of the union of m draws, :math:`P(U=C) = \sum_{A\subseteq C}(-1)^{|C\setminus A|}q(A)^m`.
 
     Returns:
-        members [2^classes, classes] and probability [2^classes], as :func:`set_losses` takes them.
-
-    Raises:
-        ValueError: if m < 1 or q does not sum to 1; for more than 12 classes, which have too many sets.
+        members [2^classes, classes] and probability [2^classes], as :func:`set_losses` takes them; for 12 classes at
+        most.
     """
     m, classes = checks.whole("m", m, 1), log_q.shape[-1] if log_q.ndim else 0
     if classes > 12:
@@ -225,12 +220,11 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
     r"""The scores of least :math:`\sum_y P(y)\,\ell(y,f)`, shifted to mean 0, for thousands of classes.
 
     Newton's method in the coordinates :math:`\sqrt{p_y}\,f_y`, in which the curvature is of order 1 for rare classes
-    too; its steps come from conjugate gradients. The losses must be twice differentiable, as those of this module are;
-    :func:`sumexp.negatives.population_minimiser` asks for one derivative and suits few classes.
+    too; its steps come from conjugate gradients. The losses must be twice differentiable, as those of this module are.
 
     Args:
-        of_scores: scores [classes] to the loss of each class as the label. Where it has a method ``curvature``, as
-            that of :func:`multiset_losses` does, steps come from it; it need not be exact.
+        of_scores: scores [classes] to the loss of each class as the label. Steps come from its method ``curvature``
+            where it has one, which need not be exact.
         posterior: [classes] :math:`P(y\mid x)`, all positive.
         start: scores to start at; the logarithm of the posterior if not given.
         tol: largest change of a score by the last step.
@@ -239,7 +233,9 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
         ValueError: if the posterior is no law with full support, or the steps do not come below ``tol``: the minimum
             may lie at infinity, as for a class that is never drawn.
     """
-    p = _positive(posterior)
+    p = checks.law("posterior", posterior.detach())
+    if not bool((p > 0).all()):
+        raise ValueError("the posterior of a class is 0; give a positive law")
     closed: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]] | None = getattr(of_scores, "curvature", None)
     scale = p.sqrt()
 

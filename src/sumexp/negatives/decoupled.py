@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp._checks import typed, whole
+from sumexp._checks import typed
 from sumexp.negatives.schemes import Scheme, exclude
 
 
@@ -25,14 +25,11 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     The centred form keeps its digits where the printed one cancels.
 
     Args:
-        negative_losses: [..., classes] the values :math:`\varphi(-f_{y'})`.
+        negative_losses: [..., classes] the finite values :math:`\varphi(-f_{y'})`.
         scheme: law and weights of the negatives.
 
     Returns:
         mean [...] and variance [...], differentiable in ``negative_losses``.
-
-    Raises:
-        ValueError: if the shape does not fit or a value is not finite.
 
     Source: Rawat et al., Lemma 1, (9) and (10).
     """
@@ -57,39 +54,12 @@ def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> 
         log_rho: [..., classes] logarithms of the margins' factors.
         label: the positive, which gets probability 0.
 
-    Raises:
-        ValueError: if the products vanish on all negatives, or the shapes do not fit.
-
     Source: Rawat et al., Proposition 5, equation (17).
     """
-    _fitting(negative_losses, log_rho)
-    log_product = log_rho.to(torch.float64) + negative_losses.to(torch.float64).abs().log()
-    return exclude(log_product, label)
-
-
-@typed
-def least_variance(negative_losses: Tensor, log_rho: Tensor, label: int, m: int) -> Tensor:
-    r"""The least variance over all laws, :math:`\frac1m((\sum\rho|\varphi|)^2 - (\sum\rho\varphi)^2)`, [...].
-
-    Raises:
-        ValueError: if m < 1, the label is no class or the shapes do not fit.
-
-    Source: Rawat et al., proof of Proposition 5, for integrands of any sign.
-    """
-    m = whole("m", m, 1)
-    _fitting(negative_losses, log_rho)
-    label = whole("label", label, 0, log_rho.shape[-1] - 1)
-    terms = torch.exp(log_rho.to(torch.float64) - math.log(m) / 2) * negative_losses.to(torch.float64)
-    negative = torch.arange(terms.shape[-1], device=terms.device) != label
-    positive_part = (terms * negative).clamp_min(0).sum(-1)
-    negative_part = (-terms * negative).clamp_min(0).sum(-1)
-    return 4 * positive_part * negative_part  # (a + b)^2 - (a - b)^2
-
-
-def _fitting(negative_losses: Tensor, log_rho: Tensor) -> None:
-    """Check that the values of the margin loss are finite, and that each class has one and a factor."""
     if not (negative_losses.ndim and log_rho.ndim) or negative_losses.shape[-1] != log_rho.shape[-1]:
         shapes = f"negative_losses {tuple(negative_losses.shape)} and log_rho {tuple(log_rho.shape)}"
         raise ValueError(f"{shapes} must both be [..., classes]")
     if not bool(negative_losses.isfinite().all()) or not bool((log_rho < math.inf).all()):
         raise ValueError("a value of the margin loss is infinite, or a factor of the margins is")
+    log_product = log_rho.to(torch.float64) + negative_losses.to(torch.float64).abs().log()
+    return exclude(log_product, label)

@@ -101,8 +101,7 @@ class Estimate:
     Attributes:
         log_f: [classes] log softmax of the scores at the minimum.
         covariance: [classes, classes] asymptotic covariance of centred scores, times the number of examples.
-        spread: [classes, classes] covariance V of one example's gradient at the minimum. By itself it says little: a
-            flat loss has small gradients and poor estimates.
+        spread: [classes, classes] covariance V of one example's gradient at the minimum.
     """
 
     log_f: Tensor
@@ -123,7 +122,7 @@ def draws(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     """All multisets of m independent draws: counts [multisets, classes] and probabilities [multisets].
 
     Raises:
-        ValueError: if m is no whole number from 1, q no law, or there are more than 20,000 multisets.
+        ValueError: if there are more than 20,000 multisets.
 
     >>> import torch
     >>> from sumexp.negatives.enumerated import draws
@@ -151,8 +150,7 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
         m: draws for each example, hits included.
 
     Raises:
-        ValueError: if a distribution has a zero or does not sum to 1, the shapes differ, there are too many multisets,
-            or Newton's method finds no minimum near log P.
+        ValueError: if a distribution has a zero, there are too many multisets, or Newton's method finds no minimum.
 
     >>> import torch
     >>> from sumexp.negatives import enumerated

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.negatives.consistency import minimiser, multiset_losses
 
 
 def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
@@ -33,27 +32,10 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
         [...], float64, nats.
 
     Raises:
-        ValueError: if P or q does not sum to 1, or the estimate is not finite.
+        ValueError: if the estimate is not finite.
     """
-    truth, shift = checks.log_law("log_p", log_p), _error(log_q, estimate)
+    truth, law = checks.log_law("log_p", log_p), checks.log_law("log_q", log_q)
+    if estimate.shape != law.shape or not bool(estimate.isfinite().all()):
+        raise ValueError(f"the estimate of log q must hold {tuple(law.shape)} finite numbers: give unseen classes one")
+    shift = estimate.double() - law
     return torch.logsumexp(truth + shift, -1) - (truth.exp() * shift).sum(-1)
-
-
-def cost_by_search(log_p: Tensor, log_q: Tensor, estimate: Tensor, m: int) -> float:
-    """The same for one law [classes] and m draws, by a search for the minimum of the exact implicit loss.
-
-    Raises:
-        ValueError: as :func:`cost`, and if a probability is 0.
-    """
-    truth, shift = checks.log_law("log_p", log_p), _error(log_q, estimate)
-    law = checks.log_law("log_q", log_q) + shift
-    scores = minimiser(multiset_losses(log_q, m, (law, -law), "keep"), truth.exp())
-    return (truth.exp() * (truth - torch.log_softmax(scores, -1))).sum().item()
-
-
-def _error(log_q: Tensor, estimate: Tensor) -> Tensor:
-    if estimate.shape != log_q.shape or not bool(estimate.isfinite().all()):
-        raise ValueError(
-            f"the estimate of log q must hold {tuple(log_q.shape)} finite numbers: give unseen classes one"
-        )
-    return estimate.double() - checks.log_law("log_q", log_q)

@@ -58,9 +58,6 @@ def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> Grad
         logits: [..., classes].
         scheme: law and weights of the negatives.
         tol: relative error of the means and second moments. A variance has that error relative to the second moment.
-
-    Raises:
-        ValueError: as :func:`sumexp.negatives.implicit.log_terms`.
     """
     log_x, log_q = _rows(logits, scheme)
     law = expectations.with_replacement(log_x, scheme.m, log_q)

@@ -79,12 +79,9 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
               \le \log\Big(1+\sum_{y'}\rho_{yy'}e^{f_{y'}-f_y}\Big) .
 
     Args:
-        logits: [..., classes].
+        logits: [..., classes]; errors are those of :func:`log_terms`.
         scheme: law and weights of the negatives.
         tol: relative error of the quadrature.
-
-    Raises:
-        ValueError: as :func:`log_terms`.
 
     Source: Rawat et al., equations (7) and (11); the expectation they call elusive is new here.
     """

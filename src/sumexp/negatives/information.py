@@ -28,7 +28,7 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
         m: draws for each example, 1 to 2^53; hits are kept.
 
     Raises:
-        ValueError: if m is out of range, the shapes differ, or a law is not positive or does not sum to 1.
+        ValueError: if m is out of range or a law is not positive.
     """
     m = checks.whole("m", m, 1, 1 << 53)
     p, q = (law.exp() for law in positive_laws(log_p, log_q))

@@ -5,19 +5,14 @@ scores a rare label above a frequent one at equal posteriors, where the cross en
 favours the tail. The pairwise-margin bound of a sampling scheme and its exact implicit loss need not agree.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.optimize import minimize, root
 from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp._checks import typed
 from sumexp.functional._full import pairwise_margin
-from sumexp.negatives.implicit import implicit_loss
-from sumexp.negatives.schemes import Scheme
 
 Losses = Callable[[Tensor], Tensor]
 """Scores [classes] to the loss of each class as the label, [classes]; convex, and unchanged by a common shift."""
@@ -37,56 +32,6 @@ def margin_losses(log_rho: Tensor) -> Losses:
     return of_scores
 
 
-@typed
-def implicit_losses(schemes: Sequence[Scheme]) -> Losses:
-    r"""The exact implicit loss of each class as the label, from one scheme for each.
-
-    Raises:
-        ValueError: if the schemes' labels are not 0, 1, 2, ... in order.
-    """
-    if not schemes or [scheme.label for scheme in schemes] != list(range(len(schemes))):
-        raise ValueError(f"labels are {[scheme.label for scheme in schemes]}; give one scheme for each class, in order")
-
-    def of_scores(scores: Tensor) -> Tensor:
-        return torch.stack([implicit_loss(scores, scheme).loss for scheme in schemes])
-
-    return of_scores
-
-
-@typed
-def population_minimiser(of_scores: Losses, posterior: Tensor, tol: float = 1e-10) -> Tensor:
-    r"""The scores of least :math:`\sum_y P(y\mid x)\,\ell(y,f)`, shifted to mean 0, [classes].
-
-    Args:
-        of_scores: the loss of each class, see :func:`margin_losses` and :func:`implicit_losses`.
-        posterior: [classes] :math:`P(y\mid x)`, all positive.
-        tol: largest coordinate of the gradient at the result.
-
-    Raises:
-        ValueError: if the posterior is no law with full support (the minimum then lies at infinity), or the search does
-            not reach ``tol``.
-    """
-    p = _positive(posterior)
-
-    def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        scores = torch.tensor(point, dtype=torch.float64, device=p.device, requires_grad=True)
-        value = p @ of_scores(scores)
-        (slope,) = torch.autograd.grad(value, scores)
-        return value.item(), slope.cpu().numpy()
-
-    def condition(point: NDArray[np.float64]) -> NDArray[np.float64]:
-        return risk(point)[1] + float(point.mean())  # slopes sum to 0, so that both parts vanish together
-
-    # Values of the risk settle its minimum to half their digits only; its slope settles the rest.
-    start = minimize(risk, np.zeros(len(p)), jac=True, method="BFGS", options={"gtol": 1e-5})
-    point = root(condition, start.x, tol=1e-14).x
-    slope = float(np.abs(risk(point)[1]).max())
-    if not slope <= tol:
-        raise ValueError(f"the search stopped at a slope of {slope:.1e}; is the loss convex, its minimum finite?")
-    scores = torch.from_numpy(point).to(p.device)
-    return scores - scores.mean()
-
-
 def positive_laws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """The logarithms of the laws of labels and of one draw, [classes] each, in float64 and without gradients.
 
@@ -98,11 +43,3 @@ def positive_laws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
         shapes = f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)}"
         raise ValueError(f"{shapes} must be positive laws on the same classes, two or more; leave out classes of law 0")
     return log_p, log_q
-
-
-def _positive(posterior: Tensor) -> Tensor:
-    """The posterior in float64, of full support: else the minimum lies at infinity."""
-    p = checks.law("posterior", posterior.detach())
-    if not bool((p > 0).all()):
-        raise ValueError("the posterior of a class is 0; give a positive law")
-    return p

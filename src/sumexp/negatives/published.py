@@ -56,8 +56,7 @@ MODELLED = 8
 def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: float) -> Tensor:
     r"""The log probabilities at the one stationary point of a published loss with free scores, deterministic.
 
-    Refined costs one integral for each number of draws that may remain: at most ``num_negatives``, fewer if none of q
-    is large. Each is classes times some hundred nodes.
+    Refined costs one integral for each number of draws that may remain: at most ``num_negatives``.
 
     Args:
         scheme: ``baseline`` or ``refined``, see the module.
@@ -69,10 +68,9 @@ def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: f
         log softmax of the scores, [classes], float64, without gradients.
 
     Raises:
-        ValueError: if the scheme is unknown, a law does not sum to 1 or has a class of probability 0 (its score has no
-            stationary point), the shapes differ, there is one class, ``num_negatives`` is neither a whole number from 1
-            to 2^53, for refined to 10,000, nor ``math.inf``, or the baseline's scores run away: in the limit, if a
-            class has half of P or more.
+        ValueError: if a law has a class of probability 0 (its score has no stationary point), ``num_negatives`` is
+            neither a whole number from 1 to 2^53, for refined to 10,000, nor ``math.inf``, or the baseline's scores run
+            away: in the limit, if a class has half of P or more.
 
     >>> import math, torch
     >>> from sumexp.negatives.published import stationary
@@ -105,9 +103,6 @@ def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: 
         scheme: ``refined``, or ``importance``: :math:`\log(mq)` subtracted from the negatives only, hits left out.
         log_p: [classes] logarithm of the law of labels, positive everywhere.
         log_q: [classes] logarithm of the law of one draw, positive everywhere.
-
-    Raises:
-        ValueError: as :func:`stationary`.
 
     >>> import torch
     >>> from sumexp.negatives.published import first_order

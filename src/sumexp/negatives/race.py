@@ -26,17 +26,11 @@ LARGEST = 12
 
 
 class SetLaw(NamedTuple):
-    """A law of drawn sets, with the probability of each class that a correction would use.
+    """A law of drawn sets, with the logarithm of the probability of each class that a correction would use."""
 
-    Attributes:
-        members: [outcomes, classes] bool.
-        probability: [outcomes].
-        log_coin: [outcomes, classes] logarithms of these probabilities.
-    """
-
-    members: Tensor
-    probability: Tensor
-    log_coin: Tensor
+    members: Tensor  # [outcomes, classes] bool
+    probability: Tensor  # [outcomes]
+    log_coin: Tensor  # [outcomes, classes]
 
     def to(self, device: torch.device) -> "SetLaw":
         """The same on a device: the laws are made on the CPU, set by set."""
@@ -52,9 +46,6 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
     Args:
         log_q: [classes] law of one draw, at most 12 classes.
         m: distinct ids, 1..classes.
-
-    Raises:
-        ValueError: if q does not sum to 1, or a number is out of range.
 
     Source: successive sampling, Rosén (1972).
     """
@@ -80,9 +71,6 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
         log_q: [classes] law of one draw, at most 12 classes.
         m: distinct ids.
         tol: probability of all N beyond those that are visited.
-
-    Raises:
-        ValueError: as :func:`distinct_law`.
 
     Source: ``ExpectedCountHelper`` in TensorFlow's ``range_sampler.cc``.
     """
@@ -120,7 +108,7 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
         label: a class that takes no part in the race; none if not given.
 
     Raises:
-        ValueError: as :func:`distinct_law`, or if no class is left to arrive next.
+        ValueError: if no class is left to arrive next.
     """
     q = _law(log_q, m, spare=1 if label is None else 2)
     label = None if label is None else checks.whole("label", label, 0, len(q) - 1)
@@ -193,12 +181,7 @@ def inclusion(log_q: Tensor, m: int) -> Tensor:
 
 
 def _saddle(rate: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    r"""log rho with :math:`\sum\rho a/(\rho a+b) = m`, and :math:`\log\prod(\rho a+b) - m\log\rho`, [times] each.
-
-    Args:
-        rate: [times, classes] the products qt.
-        m: the count.
-    """
+    r"""log rho with :math:`\sum\rho a/(\rho a+b) = m`, and :math:`\log\prod(\rho a+b) - m\log\rho`, for ``rate`` qt."""
     log_odds = _log_odds(rate)
     low, high = -log_odds.amax(-1) - 50, -log_odds.amin(-1) + 50
     for _ in range(60):

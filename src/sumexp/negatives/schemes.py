@@ -36,8 +36,8 @@ class Scheme:
         log_w: [..., classes] logarithms of the weights :math:`w_{yy'}`; ``-inf`` for weight 0.
 
     Raises:
-        ValueError: if m < 1, there are fewer than two classes, the label is none of them, q does not sum to 1, or
-            something is NaN, an infinite weight, or of a shape that does not fit.
+        ValueError: if there are fewer than two classes, the label is none of them, q does not sum to 1, or a weight is
+            NaN or infinite.
 
     Source: Rawat et al., section 2.2 and Table 1.
     """
@@ -75,11 +75,7 @@ class Scheme:
 
 @typed
 def uniform(classes: int, device: torch.device | str | None = None) -> Tensor:
-    """The uniform law, log q [classes], on a device.
-
-    Raises:
-        ValueError: if there is no class.
-    """
+    """The uniform law, log q [classes], on a device."""
     checks.whole("classes", classes, 1)
     return torch.full((classes,), -math.log(classes), dtype=torch.float64, device=device)
 
@@ -92,7 +88,7 @@ def log_prior(counts: Tensor) -> Tensor:
     union.
 
     Raises:
-        ValueError: if a count is negative, NaN or infinite, or all are 0.
+        ValueError: if a count is negative or not finite, or all are 0.
     """
     total = counts.to(torch.float64).sum()
     if bool((counts < 0).any()) or not 0 < total.item() < math.inf:
@@ -104,10 +100,7 @@ def log_prior(counts: Tensor) -> Tensor:
 def model_based(logits: Tensor) -> Tensor:
     r"""The model's own law :math:`q \propto e^f` over all classes, log q [..., classes].
 
-    It is taken as it stands: no gradient flows back into the logits, as none does in a sampled loss.
-
-    Raises:
-        ValueError: if there is no class, or the largest logit is not finite.
+    No gradient flows back into the logits, as none does in a sampled loss. The largest logit must be finite.
     """
     if not logits.ndim or not logits.shape[-1] or not bool(torch.isfinite(logits.detach().amax(-1)).all()):
         raise ValueError(f"logits {tuple(logits.shape)} must be [..., classes], the largest of each row finite")
@@ -116,11 +109,7 @@ def model_based(logits: Tensor) -> Tensor:
 
 @typed
 def exclude(log_q: Tensor, label: int) -> Tensor:
-    """The law normalised over the negatives, ``-inf`` at the label.
-
-    Raises:
-        ValueError: if the label is no class or no negative has positive probability.
-    """
+    """The law normalised over the negatives, of which one must have mass; ``-inf`` at the label."""
     _check_label(label, log_q)
     negatives = log_q.to(torch.float64).clone()
     negatives[..., label] = -math.inf
@@ -158,8 +147,7 @@ def scheme(
         prior: [classes] logarithm of the label law pi, for ``tail``.
 
     Raises:
-        ValueError: if q or the prior does not sum to 1, ``tail`` lacks its prior, the prior of the label is 0, or what
-            :class:`Scheme` refuses.
+        ValueError: if ``tail`` lacks its prior, the prior of the label is 0, or for what :class:`Scheme` refuses.
 
     Source: Rawat et al., Table 1 and equation (16).
     """  # noqa: E501
@@ -194,11 +182,7 @@ def scheme(
 def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     r"""The scheme whose bound is a given pairwise-margin loss: :math:`w_{yy'} = \rho_{yy'}/(m q_{y'})`.
 
-    Args:
-        log_rho: [..., classes] logarithm of the margins' factors; the label's entry is not used.
-        log_q: [..., classes] law of one draw; a draw of the label weighs nothing.
-        label: the positive y.
-        m: number of draws.
+    ``log_rho`` and ``log_q`` are [..., classes]; a draw of the label weighs nothing.
 
     Raises:
         ValueError: if a negative with :math:`\rho_{yy'} > 0` is never drawn: no weight can make up for it.

@@ -84,22 +84,6 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
     return log_ratio if weight == math.inf else _weighted(log_ratio, log_p.exp(), weight)
 
 
-def tilted_share(log_p: Tensor, log_q: Tensor, scores: Tensor, tau: float, beta: float) -> float:
-    r"""The share of positives among the draws weighted by :math:`e^{\beta f}`; among the draws themselves it is tau.
-
-    :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`: ``tau`` if ``beta`` is 0, and more if positives have
-    higher scores.
-
-    >>> import torch
-    >>> from sumexp.negatives.tilted import tilted_share
-    >>> log_p, log_q = (torch.tensor(law, dtype=torch.float64).log() for law in ([0.9, 0.1], [0.5, 0.5]))
-    >>> round(tilted_share(log_p, log_q, log_p - log_q, 0.5, 1.0), 3)
-    0.82
-    """
-    above, below = ((log_law + beta * scores).logsumexp(0) for log_law in (log_p, log_q))
-    return tau * math.exp(above.item() - below.item())
-
-
 def _weighted(log_ratio: Tensor, p: Tensor, weight: float) -> Tensor:
     """beta = 0: kappa = E_P 1/(1 + v/Q), and v solves a quadratic equation."""
 

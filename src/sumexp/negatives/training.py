@@ -30,8 +30,6 @@ class Problem:
         m: negatives for each example, none of them its own class (``redraw``).
         penalty: :math:`\lambda`, positive.
 
-    Raises:
-        ValueError: if the shapes do not fit, a class does not occur, m < 1 or the penalty is not positive.
     """
 
     features: Tensor
@@ -104,17 +102,9 @@ def descend(
     Examples are drawn with replacement, negatives by :func:`sumexp.samplers.draw`, and the loss is
     :func:`sumexp.functional.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
 
-    Args:
-        problem: what to train.
-        doublings: how often the number of steps doubles.
-        runs: independent runs.
-        first: the first number of steps, even.
-        batch: examples of a step.
-        rate: :math:`\gamma`.
-        generator: source of randomness.
-
     Returns:
-        the averaged weights [runs, d, L] after first, 2 first, 4 first, ... steps; columns sum to 0.
+        the averaged weights [runs, d, L] after first, 2 first, 4 first, ... steps, ``doublings`` times doubled; columns
+        sum to 0.
 
     Source: Polyak and Juditsky (1992) for the average.
     """
@@ -148,23 +138,14 @@ def descend(
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the mean of several runs is from a point, by the mean square of the logits' differences.
-
-    Attributes:
-        root: the distance.
-        error: its standard error if the point were the runs' expectation.
-    """
+    """How far the mean of several runs is from a point, and the standard error if that were their expectation."""
 
     root: float
     error: float
 
 
 def distance(problem: Problem, runs: Tensor, point: Tensor) -> Distance:
-    r"""The distance of the runs' mean from a point, :math:`\sqrt{\overline{(\Delta f)^2}}` over examples and classes.
-
-    If the point were the expectation of each run, the mean of R runs would lie at a root mean square distance of
-    ``error``, the root of the logits' mean variance over R.
-    """
+    r"""The distance of the runs' mean from a point, :math:`\sqrt{\overline{(\Delta f)^2}}` over all logits."""
     logits = problem.features.to(torch.float64) @ runs
     target = problem.features.to(torch.float64) @ point
     return Distance(

@@ -35,15 +35,8 @@ def add_tiny(logits: Tensor, hits: Tensor) -> Tensor:
     return logits + hits * (torch.finfo(torch.float32).tiny / 100)
 
 
-def sorted_slice(log_q: Tensor, tries: int, kept: int, generator: torch.Generator) -> Tensor:
-    """Up to ``kept`` distinct ids out of ``tries`` draws: ``unique`` sorts, so that the slice takes the lowest."""
-    drawn = torch.multinomial(log_q.exp(), tries, replacement=True, generator=generator)
-    distinct: Tensor = drawn.unique()  # type: ignore[no-untyped-call]
-    return distinct[:kept]
-
-
 def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
-    r"""The exact probability with which :func:`sorted_slice` returns each class, [classes].
+    r"""The probability of each class to be among ``drawn.unique()[:kept]``, which sorts: the lowest distinct ids.
 
     Going through the classes in order, the state is (distinct so far, draws used so far); class y takes a binomial
     number of the draws that are left, with :math:`q_y/\sum_{y'\ge y}q_{y'}` each. It is returned if it takes one and
@@ -53,9 +46,6 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
         log_q: [classes] law of one draw, in the order of the ids.
         tries: draws, >= 1.
         kept: how many of the lowest distinct ids are returned, >= 1.
-
-    Raises:
-        ValueError: if tries or kept is not positive or q does not sum to 1.
     """
     tries, kept = checks.whole("tries", tries, 1), checks.whole("kept", kept, 1)
     q = checks.log_law("log_q", log_q).exp()

@@ -3,7 +3,7 @@ r"""What perturbed softmaxes and argmaxes can represent, exactly.
 For parameters :math:`\theta` and i.i.d. perturbations :math:`\gamma_j`:
 
 - `noises`: Gumbel, Gaussian, logistic, exponential, uniform, Cauchy and discrete noise;
-- `softmax`: :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, its potential, Hessian and second moments;
+- `softmax`: :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, its potential, Hessian and variance;
 - `argmax`: :math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, its potential and Jacobian;
 - `batched`: the same for very many rows at once, to the precision that training asks for;
 - `discrete`: the argmax with ties, its sub-differential, in rational arithmetic;

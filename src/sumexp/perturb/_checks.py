@@ -10,11 +10,7 @@ from sumexp._checks import read
 
 
 def shaped(theta: Tensor, name: str = "theta") -> None:
-    """What can be said of parameters without a look at their values.
-
-    Raises:
-        ValueError: if they are no floating-point tensor, or there are fewer than two classes or no row.
-    """
+    """Check what can be said of parameters without a look at their values."""
     if not isinstance(theta, Tensor) or not theta.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {getattr(theta, 'dtype', type(theta))}")
     if theta.ndim == 0 or theta.shape[-1] < 2:
@@ -24,11 +20,7 @@ def shaped(theta: Tensor, name: str = "theta") -> None:
 
 
 def finite(theta: Tensor, name: str = "theta") -> None:
-    """Check that parameters are finite, unless their values cannot be read: in ``vmap`` and while a graph is compiled.
-
-    Raises:
-        ValueError: if an entry is not finite.
-    """
+    """Check that parameters are finite, unless their values cannot be read, as in ``vmap`` and ``compile``."""
     [sound] = read(torch.isfinite(theta.detach()).all(), default=1.0)
     if not sound:
         worst = theta.detach()[~torch.isfinite(theta)][0].item()
@@ -39,11 +31,7 @@ def finite(theta: Tensor, name: str = "theta") -> None:
 
 
 def parameters(theta: Tensor, name: str = "theta") -> Tensor:
-    """Parameters [..., d] with d >= 2, finite, in float64.
-
-    Raises:
-        ValueError: if there are fewer than two classes, no row, or an entry that is not finite.
-    """
+    """Parameters [..., d] with d >= 2, finite, in float64."""
     shaped(theta, name)
     if theta.layout is not torch.strided or theta.is_meta:
         raise ValueError(f"{name} is {theta.layout} on {theta.device}; it must be dense, on a device that holds it")
@@ -52,11 +40,7 @@ def parameters(theta: Tensor, name: str = "theta") -> Tensor:
 
 
 def direction(v: Tensor, theta: Tensor) -> Tensor:
-    """What a matrix of the parameters is multiplied with, [..., d], finite, in float64.
-
-    Raises:
-        ValueError: if it does not broadcast to the parameters, or an entry is not finite.
-    """
+    """A vector to multiply with a matrix of the parameters, [..., d], finite, in float64."""
     try:
         v = v.expand(theta.shape)
     except RuntimeError:
@@ -67,11 +51,7 @@ def direction(v: Tensor, theta: Tensor) -> Tensor:
 
 
 def temperature(tau: float | Tensor, name: str = "tau") -> Tensor:
-    """The temperature as a scalar tensor in float64.
-
-    Raises:
-        ValueError: if it is no finite positive number.
-    """
+    """The temperature, finite and positive, as a scalar tensor in float64."""
     value = torch.as_tensor(tau, dtype=torch.float64)
     [at] = read(value.detach(), default=1.0) if value.ndim == 0 else [math.nan]
     if not 0 < at < math.inf:
@@ -81,11 +61,7 @@ def temperature(tau: float | Tensor, name: str = "tau") -> Tensor:
 
 
 def target(p: Tensor) -> Tensor:
-    """A point of the open simplex [..., d], in float64.
-
-    Raises:
-        ValueError: if it is no probability vector, or one on the boundary.
-    """
+    """A point of the open simplex [..., d], in float64."""
     if not isinstance(p, Tensor) or p.ndim == 0 or p.shape[-1] < 2 or p.numel() == 0:
         raise ValueError(f"a target needs at least two classes, got {tuple(getattr(p, 'shape', ()))}")
     if not p.is_floating_point():

@@ -169,12 +169,7 @@ def windows(features: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> "Table | Direct":
-    """The nodes that serve x in [least, 0], for a noise without shift and of scale 1.
-
-    Raises:
-        ValueError: if the noise has edges and is more than ``WIDEST`` times as wide as tau, or it has no table, as the
-            Cauchy, and there are too many classes for it.
-    """
+    """The nodes that serve x in [least, 0], for a noise without shift and of scale 1."""
     tau = tau.to(device)
     if isinstance(noise, Discrete | Cauchy):
         if isinstance(noise, Discrete):

@@ -72,7 +72,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`\phi(\theta) = \mathbb E\max_j(\theta_j+\gamma_j)`, equation (11); [...].
 
     Raises:
-        ValueError: as :func:`probabilities`, and for noise whose maximum has no finite mean (Cauchy).
+        ValueError: for noise whose maximum has no finite mean (Cauchy).
     """
     if not checked(noise).finite_max:
         raise ValueError(f"E max is infinite for {noise}: only probabilities() exist")
@@ -132,11 +132,7 @@ def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 @typed
 def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
-    """The Jacobian times v [..., d] in O(d) memory, [..., d].
-
-    Raises:
-        ValueError: as :func:`probabilities`, or if v is not finite or does not broadcast to theta.
-    """
+    """The Jacobian times v [..., d] in O(d) memory, [..., d]; v is broadcast to theta."""
     v = checks.direction(v, checks.parameters(theta))
     return _by_rows(theta, noise, lambda race, _u, part: race.laplacian_product(part), v)
 

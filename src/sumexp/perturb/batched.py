@@ -116,13 +116,7 @@ def negative_entropy(theta: Tensor, noise: Common) -> Tensor:
 def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
     r""":math:`\sum_i q_i(\log q_i - \log p_i)` of these probabilities from a law p; [...], differentiable once.
 
-    Args:
-        theta: parameters [..., K].
-        log_p: of a shape that broadcasts to theta's, of its type; infinite where p has a 0 and q has none.
-        noise: Gumbel, Gaussian or logistic.
-
-    Raises:
-        ValueError: as :func:`probabilities`, and if the two do not broadcast or differ in type.
+    ``log_p`` broadcasts to ``theta`` [..., K] and is of its type. It is infinite where p has a 0 and q has none.
     """
     noise = _checked(theta, noise)
     if log_p.dtype != theta.dtype:

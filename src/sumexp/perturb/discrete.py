@@ -93,11 +93,7 @@ def directional(theta: Sequence[Number], v: Sequence[Number], noise: Discrete) -
 
 
 def probabilities(theta: Sequence[Number], noise: Discrete) -> list[Number]:
-    """The Perturb-Argmax law where ties have probability 0.
-
-    Raises:
-        ValueError: as :func:`bounds`, and where there are ties, so that the law is not determined.
-    """
+    """The Perturb-Argmax law where ties have probability 0; an error elsewhere."""
     ends = bounds(theta, noise)
     if any(least != most for least, most in ends):
         raise ValueError(

@@ -15,13 +15,7 @@ from sumexp.perturb.transforms import Noise
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a learner ended.
-
-    Attributes:
-        theta: the last parameters, [d].
-        law: their probabilities, [d].
-        divergence: KL(target || law) before every step and at the end, [steps + 1].
-    """
+    """The last parameters [d], their law [d], and KL(target || law) before every step and at the end [steps + 1]."""
 
     theta: Tensor
     law: Tensor
@@ -49,9 +43,6 @@ def descend(
         tau: temperature.
         steps: number of steps.
         rate: step length.
-
-    Raises:
-        ValueError: if the target lies on the boundary of the simplex.
     """
     p = checks.target(target)
     theta = torch.zeros_like(p)

@@ -219,15 +219,7 @@ def _octaves(s: Tensor, tau: Tensor) -> Rule:
 
 @dataclass(frozen=True)
 class Discrete(Noise):
-    """Finitely many values.
-
-    Attributes:
-        values: the atoms, distinct.
-        weights: their probabilities, positive, of sum 1.
-
-    Raises:
-        ValueError: if the two do not fit or are no law.
-    """
+    """Finitely many distinct values, and their probabilities: positive, of sum 1."""
 
     values: tuple[float | Fraction, ...]
     weights: tuple[float | Fraction, ...]

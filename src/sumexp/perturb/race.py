@@ -21,17 +21,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Race:
-    """The integrands on the nodes of a rule.
+    """The integrands on the nodes of a rule: log F_j and log r_j = log(f_j / F_j), and the rule's log weights."""
 
-    Attributes:
-        log_cdf: log F_j on the nodes, [..., d, K].
-        log_ratio: log r_j = log(f_j / F_j), [..., d, K].
-        log_weights: of the rule, broadcastable to [..., K].
-    """
-
-    log_cdf: Tensor
-    log_ratio: Tensor
-    log_weights: Tensor
+    log_cdf: Tensor  # [..., d, K]
+    log_ratio: Tensor  # [..., d, K]
+    log_weights: Tensor  # broadcastable to [..., K]
 
     @property
     def log_measure(self) -> Tensor:
@@ -73,13 +67,9 @@ class Race:
 
 @dataclass(frozen=True)
 class RandomLaws(Race):
-    r"""The race of Perturb-Softmax, with what the scatter of its random probabilities takes.
+    r"""The race of Perturb-Softmax, with log of b_j, :math:`\int b_jP\,du` being the mean square of the j-th."""
 
-    Attributes:
-        log_square: log of b_j on the nodes, :math:`\int b_jP\,du` being the mean square of the j-th; [..., d, K].
-    """
-
-    log_square: Tensor
+    log_square: Tensor  # [..., d, K]
 
     def squares(self) -> Tensor:
         """The integrals of b_j P, [..., d]."""

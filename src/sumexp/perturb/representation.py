@@ -107,10 +107,7 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
 def smallest_eigenvalue(theta: Tensor, noise: Noise = GUMBEL, tau: float | None = 1.0) -> Tensor:
     r"""The least eigenvalue of the Hessian on :math:`\{\sum v_i = 0\}`, [...]; positive where the map is one-to-one.
 
-    Args:
-        theta: parameters [..., d].
-        noise: law of each perturbation.
-        tau: temperature of Perturb-Softmax, or None for Perturb-Argmax.
+    ``tau`` is the temperature of Perturb-Softmax, or None for Perturb-Argmax.
     """
     matrix = argmax.jacobian(theta, noise) if tau is None else softmax.hessian(theta, noise, tau)
     eigenvalues: Tensor = torch.linalg.eigvalsh(matrix)

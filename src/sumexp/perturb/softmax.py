@@ -58,7 +58,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
     r""":math:`f(\theta) = \tau\,\mathbb E\log\sum_je^{(\theta_j+\gamma_j)/\tau}`, equation (6); [...].
 
     Raises:
-        ValueError: as :func:`mean`, and for noise whose maximum has no finite mean (Cauchy), where f is infinite.
+        ValueError: for noise whose maximum has no finite mean (Cauchy), where f is infinite.
     """
     if not checked(noise).finite_max:
         raise ValueError(
@@ -69,14 +69,6 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
     top = checks.parameters(theta).amax(-1)
     inner = _by_rows(theta, noise, tau, _log_sum_exp).squeeze(-1)
     return top.detach() + scale.to(inner.device) * inner + noise.reduced.loc
-
-
-@typed
-def second_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
-    r""":math:`\mathbb E[p_ip_j]` of the random softmax p, [..., d, d]; the rows sum to the mean."""
-    off = pair_moments(theta, noise, tau)
-    squares = _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).squares())
-    return off - torch.diag_embed(torch.diagonal(off, dim1=-2, dim2=-1) - squares)
 
 
 @typed
@@ -107,11 +99,7 @@ def hessian(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> 
 
 @typed
 def hessian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
-    r""":math:`\nabla^2f\,v` in O(d) memory and time, [..., d]; v is broadcast to theta.
-
-    Raises:
-        ValueError: as :func:`mean`, and if the shapes do not fit.
-    """
+    r""":math:`\nabla^2f\,v` in O(d) memory and time, [..., d]; v is broadcast to theta."""
     theta = checks.parameters(theta)
     v = checks.direction(v, theta)
     product = _by_rows(theta, noise, tau, lambda nodes, x, y: nodes.race(x).laplacian_product(y), v)
@@ -124,11 +112,7 @@ def mean_and_pull(
 ) -> tuple[Tensor, Tensor]:
     r"""The mean p and :math:`\nabla^2f\,s(p)`, the gradient in theta of what has the gradient s in p, in one pass.
 
-    Args:
-        theta: parameters [..., d].
-        slope: s, of rows [n, d] of the mean.
-        noise: law of each perturbation.
-        tau: temperature.
+    ``slope`` is s, of rows [n, d] of the mean.
     """
 
     def work(nodes: Table | Direct, x: Tensor) -> Tensor:

@@ -63,15 +63,10 @@ class Reduced(NamedTuple):
 
 
 class Noise(ABC):
-    """One noise; the perturbations of the classes are independent copies of it.
-
-    Attributes:
-        support: the ends of the smallest interval that carries the noise.
-        mean: its mean, NaN where there is none.
-        finite_max: whether the mean of the maximum of two copies is finite.
-    """
+    """One noise; the perturbations of the classes are independent copies of it."""
 
     finite_max: ClassVar[bool] = True
+    """Whether the mean of the maximum of two copies is finite."""
 
     @property
     @abstractmethod
@@ -107,11 +102,7 @@ class Noise(ABC):
 
 
 def checked(noise: object) -> Noise:
-    """The noise.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """The noise, or an error."""
     if not isinstance(noise, Noise):
         raise ValueError(
             f"noise is {noise!r}; give one of sumexp.perturb.noises, such as Gumbel() or Gaussian(scale=2.0)"
@@ -137,15 +128,7 @@ def mixture(s: Tensor, nodes: Tensor, log_weights: Tensor) -> Transform:
 
 @dataclass(frozen=True)
 class Continuous(Noise):
-    """A noise with a density: ``loc + scale * (standard noise)``.
-
-    Attributes:
-        loc: shift.
-        scale: positive factor.
-
-    Raises:
-        ValueError: if ``loc`` is not finite, or ``scale`` not finite and positive.
-    """
+    """A noise with a density: ``loc + scale * (standard noise)``, with finite ``loc`` and positive ``scale``."""
 
     loc: float = 0.0
     scale: float = 1.0
@@ -218,13 +201,10 @@ class Continuous(Noise):
 
 
 class ByRule(Continuous):
-    """A noise over which the expectation is a sum over the nodes of a rule, or one over G.
-
-    Attributes:
-        cold: temperatures below this share of the noise's scale take the expectation over G.
-    """
+    """A noise over which the expectation is a sum over the nodes of a rule, or one over G."""
 
     cold: ClassVar[float] = 0.5
+    """Temperatures below this share of the noise's scale take the expectation over G."""
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
         if tau.item() < self.cold:
@@ -247,7 +227,8 @@ class ByRule(Continuous):
         return nodes, self._log_density(nodes) + math.log(step)
 
     def _panels(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
-        nodes, log_weights = gauss_legendre(low, high, min(4.0, 4.0 * tau))
+        cuts = [torch.full((1,), end, dtype=torch.float64) for end in (low, high)]
+        (nodes,), (log_weights,) = between(cuts, min(4.0, 4.0 * tau), 32)
         return nodes, log_weights + self._log_density(nodes)
 
 
@@ -269,14 +250,10 @@ AT_ONCE = 1 << 8
 
 
 def blurred(noise: Continuous, s: Tensor, tau: Tensor, places: Places) -> Transform:
-    """The transform of a standard noise as an expectation over z = -G.
+    """The transform of a standard noise as an expectation over z = -G, for tau in units of the noise's scale.
 
-    Args:
-        noise: what has ``_log_cdf``, ``_log_density`` and ``_survival``.
-        s: points, any shape.
-        tau: temperature in units of the noise's scale.
-        places: nodes z, z - s and log weights for points [n]: [n or 1, K], [n, K] and [n or 1, K]. Neither of z and
-            z - s can be had from the other without a loss of digits.
+    ``places`` gives nodes z, z - s and log weights for points [n]: [n or 1, K], [n, K] and [n or 1, K]. Neither of z
+    and z - s can be had from the other without a loss of digits.
     """
     parts = []
     for block in pieces(s.reshape(-1), AT_ONCE):
@@ -318,13 +295,3 @@ def between(cuts: list[Tensor], width: float, order: int) -> tuple[Tensor, Tenso
         nodes.append((middle + half * points).flatten(1))
         log_weights.append(log_or_none((half * weights).expand(-1, count, -1).flatten(1)))
     return torch.cat(nodes, -1), torch.cat(log_weights, -1)
-
-
-def gauss_legendre(low: float, high: float, width: float, order: int = 32) -> tuple[Tensor, Tensor]:
-    """Composite Gauss-Legendre rule on [low, high] in panels no wider than ``width``: nodes and log weights."""
-    count = max(1, math.ceil((high - low) / width))
-    points, weights = np.polynomial.legendre.leggauss(order)
-    half = (high - low) / count / 2
-    centres = low + half * (2 * torch.arange(count, dtype=torch.float64) + 1)
-    nodes = (centres.unsqueeze(-1) + half * torch.from_numpy(points)).reshape(-1)
-    return nodes, torch.from_numpy(np.log(weights * half)).repeat(count)

@@ -24,10 +24,5 @@ def probability(delta: Number) -> Number:
     return 1 - tail if delta > 0 else tail
 
 
-def difference_density(z: Number) -> Number:
-    r"""The density :math:`(2-|z|)/4` of :math:`\gamma_1-\gamma_2`."""
-    return _gap(z) * Fraction(1, 4)
-
-
 def _gap(delta: Number) -> Number:
     return max(2 - max(delta, -delta), 0)
