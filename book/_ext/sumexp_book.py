@@ -136,7 +136,7 @@ class RegisterNumber(SphinxRole):
 
 
 class RegisterTable(SphinxDirective):
-    """A part of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``graphs``, ``claims`` or ``marks``."""
+    """A part of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``claims`` or ``marks``."""
 
     required_arguments = 1
 
@@ -145,13 +145,11 @@ class RegisterTable(SphinxDirective):
         match self.arguments[0]:
             case "counts":
                 return [raw(drawn.counts(register(self.env)))]
-            case "graphs":
-                return [raw(drawn.graphs(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
             case name if name in tables:
                 return [raw(tables[name]())]
-        raise self.error("expected marks, truth, rules, evidence, counts, graphs or claims")
+        raise self.error("expected marks, truth, rules, evidence, counts or claims")
 
     def claims(self) -> list[nodes.Node]:
         """A section for each chapter, with a link to it where the book has it."""

@@ -2,10 +2,10 @@
 async () => {
   "use strict";
   const STYLES = /(pygments|claims|register|custom)\.css/;
-  // What a page has for a screen: what opens, scrolls or leads to a cell, code that is folded away, graphs to click in.
+  // What a page has for a screen: what opens, scrolls or leads to a cell, code that is folded away.
   const SCREEN =
     ".headerlink, .claim-cards, .toctree-wrapper, #register-filters, a[download], details.hide, .in-cell, .by-hand, button, " +
-    "svg.narrow, section:has(> .register-chapter), .register-claim :is(.note, .about), mjx-assistive-mml";
+    "svg.narrow, .register-claim :is(.note, .about), mjx-assistive-mml";
 
   const article = document.querySelector("article");
   for (const folded of article.querySelectorAll("details")) folded.open = true;

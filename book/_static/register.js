@@ -1,4 +1,4 @@
-// The register page: filters for the table, and a dependency graph to walk. Does nothing on other pages.
+// The register page: filters for the entries. Does nothing on other pages.
 (() => {
   "use strict";
 
@@ -79,8 +79,7 @@
       if (target.closest("[hidden]")) set(new URLSearchParams());
       const details = target.closest("details");
       if (details) details.open = true;
-      if (target.matches(".node, .register-claim > *")) (details ?? target).scrollIntoView({ block: "center" });
-      if (target.matches(".node")) target.focus({ preventScroll: true });
+      if (target.matches(".register-claim > *")) details.scrollIntoView({ block: "center" });
     };
     addEventListener("hashchange", follow);
     addEventListener("beforeprint", () => entries.forEach((entry) => { entry.open = true; }));
@@ -97,91 +96,9 @@
     follow();
   };
 
-  /** Every claim that can be reached from `start`, itself included. */
-  const reach = (start, next) => {
-    const seen = new Set([start]);
-    for (const id of seen) for (const other of next.get(id) ?? []) seen.add(other);
-    return seen;
-  };
-
-  const addWalking = (graph) => {
-    const nodes = [...graph.querySelectorAll(".node")];
-    const edges = [...graph.querySelectorAll(".edge")];
-    const byId = new Map(nodes.map((node) => [node.dataset.id, node]));
-    const rests = new Map(nodes.map((node) => [node.dataset.id, []]));
-    const used = new Map(nodes.map((node) => [node.dataset.id, []]));
-    for (const { dataset: { from, to } } of edges) {
-      rests.get(to).push(from);
-      used.get(from).push(to);
-    }
-    const hint = make("p", { class: "hint" },
-      "Point at a claim to read it. With the keyboard: Tab to the graph, ↑ to what a claim rests on, ",
-      "↓ to what uses it, ← and → along a row, Enter to its entry.");
-    const statement = make("div", { class: "register-statement", "aria-live": "polite" }, hint);
-    graph.closest("details").append(statement);
-
-    // Where the page is narrower than the graph, its middle is in view.
-    const frame = graph.parentElement;
-    const centre = () => { frame.scrollLeft = (frame.scrollWidth - frame.clientWidth) / 2; };
-    graph.closest("details").addEventListener("toggle", centre, { once: true });
-    centre();
-
-    const choose = (node) => {
-      const { id } = node.dataset;
-      const above = reach(id, rests);
-      const below = reach(id, used);
-      graph.classList.add("chosen");
-      for (const other of nodes) {
-        other.classList.toggle("kin", above.has(other.dataset.id) || below.has(other.dataset.id));
-        other.classList.toggle("self", other === node);
-      }
-      for (const edge of edges) {
-        const { from, to } = edge.dataset;
-        edge.classList.toggle("kin", (above.has(from) && above.has(to)) || (below.has(from) && below.has(to)));
-      }
-      const entry = document.getElementById(`claim-${id}`).closest("details");
-      const badge = entry.querySelector(".register-verdict").cloneNode(true);
-      const parts = [...entry.querySelectorAll(".paper-says, .corrected")].map((part) => part.cloneNode(true));
-      statement.replaceChildren(make("p", {}, make("code", {}, id), " ", badge), ...parts);
-      window.sumexpMaths?.typeset(statement);
-    };
-    const rest = () => {
-      const focused = graph.querySelector(".node:focus");
-      if (focused) return choose(focused);
-      graph.classList.remove("chosen");
-    };
-
-    const nearest = (node, others) => others
-      .map((other) => [Math.abs(other.dataset.x - node.dataset.x), other])
-      .sort(([a], [b]) => a - b)[0]?.[1];
-    const step = {
-      ArrowUp: (node) => nearest(node, rests.get(node.dataset.id).map((id) => byId.get(id))),
-      ArrowDown: (node) => nearest(node, used.get(node.dataset.id).map((id) => byId.get(id))),
-      ArrowLeft: (node) => nearest(node, inRow(node).filter((other) => +other.dataset.x < +node.dataset.x)),
-      ArrowRight: (node) => nearest(node, inRow(node).filter((other) => +other.dataset.x > +node.dataset.x)),
-    };
-    const inRow = (node) => nodes.filter((other) => other.dataset.row === node.dataset.row);
-
-    // One stop for Tab in each graph; the arrows move it.
-    const stopAt = (node) => nodes.forEach((other) => other.setAttribute("tabindex", other === node ? "0" : "-1"));
-    stopAt(nodes[0]);
-    for (const node of nodes) {
-      node.addEventListener("mouseenter", () => choose(node));
-      node.addEventListener("mouseleave", rest);
-      node.addEventListener("focus", () => { stopAt(node); choose(node); });
-      node.addEventListener("blur", rest);
-      node.addEventListener("keydown", (event) => {
-        if (!(event.key in step)) return;
-        event.preventDefault();
-        step[event.key](node)?.focus();
-      });
-    }
-  };
-
   const start = () => {
     const place = document.getElementById("register-filters");
     if (!place) return;
-    document.querySelectorAll(".register-graph").forEach(addWalking);
     addFilters(place);
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);

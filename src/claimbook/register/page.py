@@ -1,7 +1,7 @@
-"""What the book's page of the register shows in addition to its prose, as HTML: tables to filter and graphs to walk.
+"""What the book's page of the register shows in addition to its prose, as HTML: tables and entries to filter.
 
 The directive ``register-table`` of ``book/_ext`` puts it into ``book/register.md``. It reads
-without JavaScript; ``book/_static/register.js`` adds the filters and the walking. The HTML itself stands in
+without JavaScript; ``book/_static/register.js`` adds the filters. The HTML itself stands in
 ``templates/register.html``.
 """
 
@@ -15,7 +15,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from claimbook import project
-from claimbook.register import graph
 from claimbook.register.errata import Erratum, heaviest
 from claimbook.register.verdict import TRUTH_TABLE, VERDICTS, Register
 
@@ -48,7 +47,7 @@ _TEMPLATES = Environment(
     loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
 _TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
-_TEMPLATES.globals |= {"graph": graph, "TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS}
+_TEMPLATES.globals |= {"TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS}
 _MACROS = _TEMPLATES.get_template("register.html").module
 
 
@@ -60,7 +59,7 @@ def _macro(name: str) -> Callable[..., str]:
 badge, symbols, marks, link, card, truth, kinds = map(
     _macro, ("badge", "symbols", "marks", "link", "card", "truth", "kinds")
 )
-_counts, _claims, _graphs, _glance, _rules = map(_macro, ("counts", "claims", "graphs", "glance", "rules"))
+_counts, _claims, _glance, _rules = map(_macro, ("counts", "claims", "glance", "rules"))
 
 
 def by_chapter(register: Register) -> dict[str, Register]:
@@ -92,12 +91,6 @@ def claims(register: Register, explained: Mapping[str, Erratum], sources: Mappin
         for other in entry.depends_on:
             users.setdefault(other, []).append(entry.id)
     return {name: _claims(entries, users, explained, sources) for name, entries in by_chapter(register).items()}
-
-
-def graphs(register: Register) -> str:
-    """What rests on what, a graph for each chapter; the first is open."""
-    by_id = {entry.id: entry for entry in register}
-    return _graphs({chapter: graph.drawing(entries, by_id) for chapter, entries in by_chapter(register).items()})
 
 
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:

@@ -111,16 +111,15 @@ TOO_WIDE = """() => {
 
 
 # What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
-# and figures are pictures with a name of their own, the nodes of a graph links; code and signatures are looked at on
+# and figures are pictures with a name of their own; code and signatures are looked at on
 # one page of each kind. Of what is hidden axe asks for roles and names alone. To have it exclude elements is no help:
 # of every other one it asks whether that lies in one of them.
 FOLD = """code => {
-    const drawn = ['mjx-container', 'figure svg > :not(title, desc)', '.register-graph', '.register-graph > *'];
+    const drawn = ['mjx-container', 'figure svg > :not(title, desc)'];
     const hidden = ['.register-claim:not([open]) > :not(summary)', '.claim-card[hidden]'];
     const names = [...drawn, ...hidden, ...(code ? ['pre', 'dt.sig'] : [])];
     const told = '[id], [role], [aria-hidden], [accesskey]';
-    const stays = (e, part) => e.matches('.register-graph') ? part.matches?.('.node')
-        : e.matches(hidden.join()) && (part.matches?.(told) || part.querySelector?.(told));
+    const stays = (e, part) => e.matches(hidden.join()) && (part.matches?.(told) || part.querySelector?.(told));
     window.folded = [...document.querySelectorAll(names.join())].map(e => [e, [...e.childNodes]]);
     folded.forEach(([e, parts]) => e.replaceChildren(...parts.filter(part => stays(e, part))));
 }"""

@@ -1,4 +1,4 @@
-"""The script of the register page in a real browser: the table filters, the graph is walked."""
+"""The script of the register page in a real browser: the filters."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ def site(tmp_path_factory):
     for file in (ROOT / "book" / "errata").glob("*.md"):
         explained |= errata.read(file.read_text("utf-8"), f"errata/{file.stem}.html")
     lists = drawn.claims(entries, explained, {})
-    blocks = [drawn.marks(), drawn.counts(entries), drawn.graphs(entries), '<div id="register-filters"></div>']
+    blocks = [drawn.marks(), drawn.counts(entries), '<div id="register-filters"></div>']
     blocks += [f'<h3 id="claims-{chapter}">{chapter}</h3>{entries}' for chapter, entries in lists.items()]
     (site / "book").mkdir()
     (site / "book" / "register.html").write_text(
@@ -50,12 +50,6 @@ def page(browser, site):
 
 def shown(page):
     return page.locator(".register-claim:visible").count()
-
-
-def open_graph(page, chapter):
-    """The graph of a chapter; only the first one is open from the beginning."""
-    page.locator("summary", has_text=f"{chapter}: ").click()
-    return page.locator(f'.register-graph[aria-label$="chapter {chapter}"]')
 
 
 def test_filters_narrow_and_widen_the_table(page):
@@ -118,45 +112,8 @@ def test_a_link_to_a_claim_is_never_hidden(page):
     page.get_by_role("combobox", name="Chapter").select_option("ranking")
     page.evaluate("location.hash = '#claim-bias-eq-41'")
     expect(page.locator("#claim-bias-eq-41")).to_be_visible()
-    page.evaluate("location.hash = '#node-fits'")  # no such place: nothing happens
-    page.evaluate("location.hash = '#node-perturb-fig-4'")
-    expect(page.locator("#node-perturb-fig-4")).to_be_focused()
-
-
-def test_graph_is_walked_by_keyboard_along_its_edges(page):
-    graph = open_graph(page, "bias")
-    stops = graph.locator('.node[tabindex="0"]')
-    assert stops.count() == 1
-    page.locator("#node-bias-eq-12-14").focus()
-    page.keyboard.press("ArrowUp")
-    assert page.evaluate("document.activeElement.dataset.id") in (
-        "bias-eq-10",
-        "bias-eq-11",
-        "bias-lemma-4-2",
-        "bias-lemma-4-3",
-    )
-    page.locator("#node-bias-eq-23").focus()
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate("document.activeElement.dataset.id") in ("bias-eq-25-31", "bias-eq-32-34")
-    row = page.evaluate("document.activeElement.dataset.row")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowLeft")
-    assert page.evaluate("document.activeElement.dataset.row") == row
-    assert stops.count() == 1
-    page.keyboard.press("Enter")
-    assert "#claim-bias-" in page.url
-
-
-@pytest.mark.parametrize("how", ["hover", "focus"])
-def test_a_chosen_claim_shows_its_statement_and_its_kin(page, how):
-    graph = open_graph(page, "bias")
-    getattr(page.locator("#node-bias-eq-23"), how)()
-    kin = set(page.locator(".register-graph .node.kin").evaluate_all("nodes => nodes.map(node => node.dataset.id)"))
-    assert {"bias-eq-23", "bias-eq-24", "bias-eq-21-22", "bias-eq-11", "bias-final-contradiction"} <= kin
-    assert not {"bias-conclusion", "bias-eq-19-20", "bias-table-1"} & kin
-    statement = graph.locator("xpath=ancestor::details").locator(".register-statement")
-    expect(statement).to_contain_text("bias-eq-23")
-    expect(statement).to_contain_text("depending on")
+    page.evaluate("location.hash = '#nowhere'")
+    expect(page.locator("#claim-bias-eq-41")).to_be_visible()
 
 
 def test_page_is_whole_without_javascript(browser, site):
@@ -164,9 +121,7 @@ def test_page_is_whole_without_javascript(browser, site):
     page = context.new_page()
     page.goto(site.as_uri())
     assert shown(page) == ENTRIES
-    page.locator("summary", has_text="fits").click()
-    page.locator("#node-perturb-fig-4").click()
-    assert page.url.endswith("#claim-perturb-fig-4")
+    page.goto(f"{site.as_uri()}#claim-perturb-fig-4")
     expect(page.locator("#claim-perturb-fig-4")).to_be_visible()
     context.close()
 

@@ -61,7 +61,7 @@ API = """# Code
 ```
 
 ```{eval-rst}
-.. automodule:: claimbook.register.graph
+.. automodule:: claimbook.register.errata
    :members:
 ```
 """

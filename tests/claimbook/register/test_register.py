@@ -18,7 +18,6 @@ from claimbook.cli.commands import app
 from claimbook.pipeline.inputs import chapters_of
 from claimbook.register import errata
 from claimbook.register import page as drawn
-from claimbook.register.graph import WIDTH, layout, width
 from claimbook.register.model import Finding, Test
 
 ROOT = Path(__file__).parents[3]
@@ -471,7 +470,7 @@ def test_json_is_read_as_it_was_written(tmp_path):
 
 def whole(entries, explained=()):
     """All that the page shows of the register."""
-    parts = [drawn.marks(), drawn.truth(), drawn.kinds(), drawn.counts(entries), drawn.graphs(entries)]
+    parts = [drawn.marks(), drawn.truth(), drawn.kinds(), drawn.counts(entries)]
     return "\n".join([*parts, *drawn.claims(entries, dict(explained), {"tests/test_bias.py": "b.html"}).values()])
 
 
@@ -484,7 +483,7 @@ def test_page_has_one_row_for_every_claim_and_no_link_into_nothing(page, undecid
     sections = [f"claims-{chapter}" for chapter in drawn.claims(undecided, {}, {})]  # the directive gives these ids
     ids = re.findall(r' id="([^"]+)"', page) + sections
     assert len(ids) == len(set(ids))
-    assert {f"claim-{claim}" for claim in papers} | {f"node-{claim}" for claim in papers} <= set(ids)
+    assert {f"claim-{claim}" for claim in papers} <= set(ids)
     assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
 
 
@@ -546,7 +545,7 @@ def test_page_has_the_same_bytes_whatever_the_hash_seed():
         "import sys, pathlib; from claimbook import register; from claimbook.register import page;"
         "root = pathlib.Path(sys.argv[1]);"
         "entries = register.decide(register.load(root / 'claims'), (), root / 'tests');"
-        "parts = [page.marks(), page.truth(), page.kinds(), page.counts(entries), page.graphs(entries)];"
+        "parts = [page.marks(), page.truth(), page.kinds(), page.counts(entries)];"
         "made = ''.join([*parts, *page.claims(entries, {}, {}).values()])"
     )
     here: dict[str, str] = {}
@@ -561,26 +560,6 @@ def test_page_has_the_same_bytes_whatever_the_hash_seed():
     ).stdout
     assert there == here["made"].encode()
     assert len(there) > 100_000
-
-
-def test_graphs_run_downwards_and_labels_do_not_meet(papers):
-    for chapter in {claim.chapter for claim in papers.values()}:
-        home = {claim.id: claim.depends_on for claim in papers.values() if claim.chapter == chapter}
-        edges = {other: () for others in home.values() for other in others} | home
-        places = layout(edges, {node: node for node in edges})
-        assert all(places[other].y < places[node].y for node, others in edges.items() for other in others)
-        for node, place in places.items():
-            assert width(node) / 2 <= place.x <= WIDTH - width(node) / 2
-            for other, neighbour in places.items():
-                if node < other and place.row == neighbour.row:
-                    assert abs(place.x - neighbour.x) > (width(node) + width(other)) / 2
-
-
-def test_a_claim_stands_in_the_middle_of_what_it_rests_on():
-    edges = {"a": (), "b": (), "c": (), "on all": ("a", "b", "c"), "on c": ("c",), "on a": ("a",)}
-    places = layout(edges, dict.fromkeys(edges, "a label"))
-    assert places["a"].x < places["b"].x < places["c"].x
-    assert places["on a"].x < places["on all"].x < places["on c"].x
 
 
 # The command line -----------------------------------------------------------------------------------------------------
