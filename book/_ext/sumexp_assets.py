@@ -86,28 +86,16 @@ def icons(static: Path) -> str:
     return f"@font-face {{ {face}; src: url(data:font/woff;base64,{data}); }}\n"
 
 
-def source_page(name: str, source: str) -> str:
-    """A page that shows a test module; each test can be linked to."""
+def with_anchors(source: str) -> str:
+    """A test module as HTML; each test can be linked to."""
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
     from pygments.lexers import PythonLexer
 
-    up = "../" * (1 + name.count("/"))
     code = highlight(source, PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)).split("\n")
     tests = (_TEST.match(line) for line in source.split("\n"))
     lines = (f'<a id="{test[1]}"></a>{line}' if test else line for test, line in zip(tests, code, strict=False))
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>'
-        f'{name}</title>\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        "<script>document.documentElement.dataset.theme = localStorage.getItem('theme') || "
-        "(matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');</script>\n"
-        f'<link rel="stylesheet" href="{up}_static/pygments.css">\n'
-        f'<link rel="stylesheet" href="{up}_static/source.css"></head>\n<body><main><h1>{name}</h1>\n'
-        f'<p>These tests decide claims of <a href="{up}book/register.html">the register</a>.</p>\n'
-        '<div class="highlight" tabindex="0" role="region" aria-label="Source"><pre>'
-        + "\n".join(lines)
-        + "</pre></div></main></body></html>\n"
-    )
+    return "\n".join(lines)
 
 
 def copy_assets(app: Sphinx, error: Exception | None) -> None:
@@ -132,7 +120,9 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
         name = file.relative_to(deciding)
         target = Path(app.outdir, "_tests", name).with_suffix(".html")
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(source_page(str(name), file.read_text("utf-8")), "utf-8")
+        code = with_anchors(file.read_text("utf-8"))
+        context = {"name": name.as_posix(), "code": code, "up": "../" * len(name.parts)}
+        target.write_text(app.builder.templates.render("test-source.html", context), "utf-8")
 
 
 def load_by_hand(

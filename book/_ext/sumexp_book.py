@@ -19,6 +19,9 @@ from claimbook.register import Register, errata, read_json
 from claimbook.register import page as drawn
 from claimbook.register.verdict import VERDICTS
 
+LINK = r'<a class="claim-link"[^>]*>(?:(?!</a>).)*</a>'
+COMMA = pattern(r"(?<=</a>),\s+")
+BRACKETS = pattern(rf"\s*\(({LINK}(?:,\s+{LINK})*)\)")
 WORD_JOINER = "\u2060"  # no line begins with a mark
 DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
 RESULT = "application/papermill.record/text/plain"
@@ -26,59 +29,36 @@ SENTENCE = "application/papermill.record/text/markdown"
 TITLE = pattern(r"(?:^|\n)# (.*)")
 
 
-class claim_link(nodes.Inline, nodes.Element):
-    """A link to an entry of the register, until `mark_claims` has seen what it stands among."""
-
-
 class ClaimRole(SphinxRole):
-    """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register."""
+    """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register, with the mark of its verdict."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        return [claim_link(claim=self.text)], []
+        entry = next((entry for entry in register(self.env) if entry.id == self.text), None)
+        if entry is None:
+            raise ExtensionError(f"{self.env.docname} links to the claim {self.text!r}, which the register lacks")
+        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
+        self.env.temp_data.setdefault("sumexp_cards", {})[self.text] = drawn.card(entry, page)
+        return [raw(drawn.link(entry, page))], []
 
 
-def mark_claims(app: Sphinx, doctree: nodes.document) -> None:
-    """Let each link show its verdict, and what it links to where a reader points at it.
-
-    Links that stand alone in brackets become marks at the word before.
-    """
-    links = list(doctree.findall(claim_link))
-    if links or app.env.temp_data.get("sumexp_formulas"):
+def add_cards(app: Sphinx, doctree: nodes.document) -> None:
+    """At the end of a page that links to claims: what a reader sees who points at a link."""
+    cards = app.env.temp_data.get("sumexp_cards", {}).values()
+    if cards or app.env.temp_data.get("sumexp_formulas"):
         # Cards and tables have formulas that Sphinx does not look into: the page loads MathJax, if only for them.
         app.env.get_domain("math").data["has_equations"][app.env.docname] = True
-    if not links:
-        return
-    page = app.builder.get_relative_uri(app.env.docname, "book/register")
-    entries = {entry.id: entry for entry in register(app.env)}
-    for one in [one for one in links if one["claim"] not in entries]:
-        raise ExtensionError(f"{app.env.docname} links to the claim {one['claim']!r}, which the register lacks")
-    bare = set().union(*map(set, map(in_brackets, links)))
-    for one in links:
-        one.replace_self(raw(drawn.link(entries[one["claim"]], page, named=one not in bare)))
-    cards = (drawn.card(entries[name], page) for name in dict.fromkeys(one["claim"] for one in links))
-    doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
+    if cards:
+        doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
 
 
-def in_brackets(first: claim_link) -> list[claim_link]:
-    """The links of ``word ({claim}`a`, {claim}`b`)`` if this is the first of them; the brackets are taken away."""
-    parent = first.parent
-    start = parent.index(first)
-    end = start + 1
-    while parent[end + 1 :] and parent[end].astext().strip() == "," and isinstance(parent[end + 1], claim_link):
-        end += 2
-    links = parent.children[start:end:2]
-    texts = [text for text in (*parent[start - 1 : start], *parent[end : end + 1]) if isinstance(text, nodes.Text)]
-    if len(texts) < 2 or not texts[0].endswith("(") or not texts[1].startswith(")"):
-        return []
-    word = texts[0].removesuffix("(").rstrip()
-    parent[start - 1] = nodes.Text(word + WORD_JOINER)
-    for comma in range(start + 1, end, 2):
-        parent[comma] = nodes.Text(WORD_JOINER)
-    parent[end] = nodes.Text(texts[1].removeprefix(")"))
-    if not word and start > 1 and isinstance(parent[start - 2], nodes.Text):  # a line of the source ends there
-        ended = parent[start - 2].rstrip()
-        parent[start - 2 : start - 1] = [nodes.Text(ended)] if ended else []
-    return links
+def mark_words(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Links to claims that stand alone in brackets become marks at the word before."""
+    if body := context.get("body"):
+        context["body"] = BRACKETS.sub(lambda links: f"{WORD_JOINER}{marks(links[1])}", body)
+
+
+def marks(links: str) -> str:
+    return COMMA.sub(WORD_JOINER, links).replace('class="claim-link"', 'class="claim-link claim-mark"')
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
@@ -147,9 +127,8 @@ class RegisterTable(SphinxDirective):
                 return [raw(drawn.counts(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
-            case name if name in tables:
+            case name:
                 return [raw(tables[name]())]
-        raise self.error("expected marks, truth, rules, evidence, counts or claims")
 
     def claims(self) -> list[nodes.Node]:
         """A section for each chapter, with a link to it where the book has it."""
@@ -277,8 +256,8 @@ def setup(app: Sphinx) -> None:
     app.add_directive("quoted-sentence", QuotedSentence)
     app.add_directive("at-a-glance", AtAGlance)
     app.add_directive("measured", Measured)
-    app.add_node(claim_link)
-    app.connect("doctree-read", mark_claims)
+    app.connect("doctree-read", add_cards)
+    app.connect("html-page-context", mark_words)
     # Pages are read in one process: of several Sphinx does not see that two pages declare the same name. To write them
     # in several is safe with all extensions of the book.
     app.is_parallel_allowed = lambda kind: kind == "write"

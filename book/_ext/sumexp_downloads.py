@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective, new_document, sphinx_domains
+from sphinx.util.docutils import new_document, sphinx_domains
 
 from claimbook.pipeline import notebook_export
 from claimbook.register import read_json
@@ -33,23 +33,6 @@ def repository_of(app: Sphinx) -> str:
 def package_of(app: Sphinx) -> str:
     """What pip installs, wherever one is; empty if the sources are published nowhere."""
     return f"git+{repository_of(app)}" if repository_of(app) else ""
-
-
-class Pip(SphinxDirective):
-    """``{pip}`` shows how to install the package with each of these extras: from its repository, else from a folder."""
-
-    has_content = True
-
-    def run(self) -> list[nodes.Node]:
-        package = package_of(self.env.app)
-        lines = []
-        for line in self.content:
-            extra, _, words = line.partition("#")
-            extras = f"[{extra.strip()}]" if extra.strip() else ""
-            wanted = f"sumexp{extras} @ {package}" if package else f".{extras}"
-            lines.append(f"pip install '{wanted}'  #{words}")
-        where = [] if package else [nodes.paragraph("", "In the folder of the sources:")]
-        return [*where, nodes.literal_block("\n".join(lines), "\n".join(lines), language="sh")]
 
 
 def resolver(app: Sphinx, page: str, address: str) -> Callable[[str], str]:
@@ -145,6 +128,5 @@ def launches(repository: str, chapter: str) -> dict[str, str]:
 
 
 def setup(app: Sphinx) -> None:
-    app.add_directive("pip", Pip)
     app.connect("build-finished", write)
     app.connect("html-page-context", offer, priority=900)  # the theme makes its menus at 501

@@ -20,10 +20,6 @@ _COUNTED = re.compile(
 _PROOF = re.compile(r'(<(?:div|section)\b[^>]*) id="proof(?:-content)?"')  # of every proof of a page, by sphinx-proof
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
-_NAME = re.compile(r'<code>[^<]{44,}(?=</)|<span class="pre">[^<]{28,}(?=</)')  # longer than a line of a phone
-_TYPE_OF = "<em>[</em>"  # as in numpy.typing.NDArray[numpy.float64], among the fields of a function
-_JOINT = re.compile(r"(?<=[A-Za-z_][.(])(?=[A-Za-z_])")
-_JOINT_OF_TEST = re.compile(r"(?<=::)|(?<=[a-z][/_])(?=[a-z])")
 CARD = "_static/card.png"
 """The picture that a link to a page is shown with elsewhere: the bars of the book's first figure, under its title."""
 LENGTH = 200
@@ -69,13 +65,6 @@ def describe(app: Sphinx, page: str, template: str, context: dict[str, Any], doc
     context["card"] = f"{root}/{CARD}" if root else ""  # empty where the pages have no address
 
 
-def break_names(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Let a name that is longer than a line of a phone go on after a dot or bracket, and not within a word."""
-    if body := context.get("body"):
-        broken = _NAME.sub(lambda name: (_JOINT_OF_TEST if "::" in name[0] else _JOINT).sub("<wbr>", name[0]), body)
-        context["body"] = broken.replace(_TYPE_OF, f"{_TYPE_OF}<wbr>")
-
-
 def bibtex(page: str, title: str, author: str, year: str, address: str = "") -> str:
     """An entry for a list of references, with the address of the page if it is published."""
     key = f"sumexp-{page.rpartition('/')[2]}"
@@ -91,7 +80,6 @@ def setup(app: Sphinx) -> None:
     app.connect("config-inited", refuse_unstaged)
     app.connect("builder-inited", add_filter)
     app.connect("html-page-context", describe)
-    app.connect("html-page-context", break_names)
 
 
 def refuse_unstaged(app: Sphinx, config: Config) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from bs4 import BeautifulSoup
 from docutils import nodes
-from docutils.statemachine import StringList
 from docutils.utils import new_document
 from numpy.typing import ArrayLike, NDArray
 from sphinx import addnodes
@@ -43,28 +42,6 @@ def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
     role.text = "true"
     with pytest.raises(ExtensionError, match="intro has a verdict that there is not: 'true'"):
         role.run()
-
-
-@pytest.mark.parametrize(
-    ("repository", "shown"),
-    [
-        ("", ["In the folder of the sources:", "pip install '.'  # torch\npip install '.[audit]'  # DuckDB"]),
-        (
-            "https://x.org/a",
-            [
-                "pip install 'sumexp @ git+https://x.org/a'  # torch\n"
-                "pip install 'sumexp[audit] @ git+https://x.org/a'  # DuckDB"
-            ],
-        ),
-    ],
-)
-def test_installation_names_the_repository_only_where_there_is_one(repository: str, shown: list[str]) -> None:
-    app = SimpleNamespace(config=SimpleNamespace(html_context={"repository": repository}))
-    document = SimpleNamespace(settings=SimpleNamespace(env=SimpleNamespace(app=app)))
-    lines = StringList(["# torch", "audit # DuckDB"], "page")
-    state, machine = SimpleNamespace(document=document), SimpleNamespace(reporter=None)
-    pip = runpy.run_path(str(EXTENSIONS / "sumexp_downloads.py"))["Pip"]
-    assert [node.astext() for node in pip("pip", [], {}, lines, 1, 0, "", state, machine).run()] == shown
 
 
 DOCSTRING = """The loss.

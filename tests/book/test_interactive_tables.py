@@ -76,8 +76,8 @@ def test_numbers_are_said_as_in_print() -> None:
         ({"controls": [replace(SLIDER, start=2), LIST]}, "'draws $m$' starts at 2; it has 2 choices, from 0"),
         ({"lines": [replace(LINE, color="red")]}, "has the colour 'red'; take one of ['blue'"),
         ({"lines": [replace(LINE, curves={0: np.arange(18.0).reshape(2, 3, 3)})]}, "its panel has 2 points"),
-        ({"lines": [replace(LINE, curves={0: VALUES[:, :2]})]}, "values for (2, 2) choices; the controls have (2, 3)"),
-        ({"lines": [replace(LINE, curves={0: VALUES[0]})]}, "values for (3,) choices; the controls have (2, 3)"),
+        ({"lines": [replace(LINE, curves={0: VALUES[:, :2]})]}, "values for [2, 2] choices; the controls have [2, 3]"),
+        ({"lines": [replace(LINE, curves={0: VALUES[0]})]}, "values for [3] choices; the controls have [2, 3]"),
         ({"lines": [replace(LINE, curves={0: VALUES + np.inf})]}, "a curve is infinite"),
     ],
 )

@@ -5,7 +5,6 @@ is displayed is hidden until the book's style sheet finds that scripts run, so t
 a notebook outside the book have the static figure alone, under which this stands.
 """
 
-import html
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,8 @@ from typing import Any, Literal
 
 import numpy as np
 from IPython.display import display
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
 from claimbook import BookError
@@ -93,8 +94,11 @@ def show(figure: Interactive, name: str, *, hint: str) -> None:
     check_name("figure", name, "bias-by-m")
     if not hint.strip():
         raise BookError(f"figure {name!r} has no hint: pass hint='what to move, and what to look for'")
-    page = {"text/html": _page(figure, name, hint)}
-    display(page, raw=True, metadata={"sumexp": {"interactive": name}})  # type: ignore[no-untyped-call]
+    data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    readings = [_first(line, figure.controls) for line in figure.lines]
+    template = _TEMPLATES.get_template("interactive.html")
+    page = template.render(figure=figure, name=name, hint=hint, data=Markup(data), readings=readings, palette=PALETTE)
+    display({"text/html": page}, raw=True, metadata={"sumexp": {"interactive": name}})  # type: ignore[no-untyped-call]
 
 
 def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArray[np.str_]:
@@ -128,21 +132,21 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "xticks": _ticks(panel.xticks),
         "yticks": _ticks(panel.yticks),
         "ylim": list(panel.ylim),
+        "x": [_short(value) for value in panel.x],
+        "log": panel.log,
     }
-    row |= {"x": [_short(value) for value in panel.x], "log": panel.log}
     if panel.mark:
         row["mark"] = {"by": panel.mark[0], "at": [_short(value) for value in panel.mark[1]]}
     return row
 
 
 def _ticks(values: Sequence[float]) -> dict[str, Any]:
-    """Numbers and how they are written: 1,000 and 0.1, but powers of ten all alike where some are too long for that."""
+    """Numbers and how they are written: 1,000 and 0.1, but all as powers of ten where some are too long for that."""
     far = any(value and not 1e-2 <= abs(value) < 1e5 for value in values)
 
     def write(value: float) -> str:
-        if far and value not in (0, 1, 10):
-            return typeset(f"{value:.0e}").removeprefix("1 × ")
-        return typeset(f"{value:,g}")
+        is_power = far and value not in (0, 1, 10)
+        return typeset(f"{value:.0e}").removeprefix("1 × ") if is_power else typeset(f"{value:,g}")
 
     return {"at": [_short(value) for value in values], "labels": [write(value) for value in values]}
 
@@ -150,37 +154,30 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
 def _line(line: Line, figure: Interactive) -> dict[str, Any]:
     if line.color not in {*PALETTE, INK}:
         raise BookError(f"line {line.label!r} has the colour {line.color!r}; take one of {[*PALETTE, INK]}")
-    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash)}
-    row["curves"] = {}
+    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "curves": {}}
     for number, values in line.curves.items():
         points = len(figure.panels[number].x)
         if values.shape[-1:] != (points,):
             raise BookError(f"line {line.label!r} has shape {values.shape}; its panel has {points} points")
-        values = _distinct(values)
-        by = _axes(line, values.shape[:-1], figure.controls)
-        rows = [[_short(value) for value in curve] for curve in values.reshape(-1, values.shape[-1])]
-        row["curves"][str(number)] = {"by": by, "values": rows}
+        by, rows = _by_choice(line, values, figure.controls)
+        row["curves"][str(number)] = {"by": by, "values": [[_short(value) for value in curve] for curve in rows]}
     if line.reading is not None:
-        said = _distinct(line.reading[..., None])[..., 0]
-        row["reading"] = {"by": _axes(line, said.shape, figure.controls), "values": said.ravel().tolist()}
+        by, rows = _by_choice(line, line.reading[..., None], figure.controls)
+        row["reading"] = {"by": by, "values": [said for (said,) in rows]}
     return row
 
 
-def _axes(line: Line, shape: tuple[int, ...], controls: Sequence[Control]) -> list[int]:
-    """The controls on which values of this shape depend."""
-    counts = tuple(len(control.choices) for control in controls)
+def _by_choice(line: Line, values: NDArray[Any], controls: Sequence[Control]) -> tuple[list[int], list[list[Any]]]:
+    """The controls on which values [choices, ..., points] depend, and a row of points for each of their choices."""
+    counts, shape = [len(control.choices) for control in controls], list(values.shape[:-1])
     if len(shape) != len(counts) or any(size not in (1, count) for size, count in zip(shape, counts, strict=True)):
         raise BookError(f"line {line.label!r} has values for {shape} choices; the controls have {counts}")
-    return [number for number, size in enumerate(shape) if size > 1]
-
-
-def _distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """The values without the choices that change nothing: axes along which all are equal get length 1."""
-    for axis in range(values.ndim - 1):
+    for axis in range(len(shape)):
         first = values.take([0], axis)
         if np.array_equal(np.broadcast_to(first, values.shape), values):
             values = first
-    return values
+    by = [number for number, size in enumerate(values.shape[:-1]) if size > 1]
+    return by, values.reshape(-1, values.shape[-1]).tolist()
 
 
 def _short(value: float) -> float | None:
@@ -193,44 +190,6 @@ def _short(value: float) -> float | None:
     return int(short) if short.is_integer() else short
 
 
-def _page(figure: Interactive, name: str, hint: str) -> str:
-    data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    controls = "".join(_control(name, number, part) for number, part in enumerate(figure.controls))
-    panels = "".join(
-        f'<div class="by-hand-plot" role="img" aria-label="{html.escape(axes)}"></div>'
-        for axes in (_plain(f"{part.ylabel} over {part.xlabel}") for part in figure.panels)
-    )
-    lines = "".join(
-        f'<li>{_swatch(line)}<span>{_text(line.label)}</span><span class="by-hand-reading">'
-        f"{_text(_first(line, figure.controls))}</span></li>"
-        for line in figure.lines
-    )
-    return (
-        f'<div id="by-hand-{name}" class="by-hand" role="group" aria-label="Try it" hidden>\n'
-        f'<p class="by-hand-hint"><strong>Try it.</strong> {_text(hint)}</p>\n'
-        f'<div class="by-hand-controls">{controls}</div>\n'
-        f'<ul class="by-hand-lines" aria-live="polite" aria-atomic="true">{lines}</ul>\n'
-        f'<div class="by-hand-plots">{panels}</div>\n'
-        f'<script type="application/json">{data}</script>\n</div>'
-    )
-
-
-def _control(name: str, number: int, control: Control) -> str:
-    identity = f"by-hand-{name}-{number}"
-    label = f'<label for="{identity}">{_text(control.label)}</label>'
-    chosen = html.escape(control.choices[control.start])
-    if control.kind == "select":
-        options = "".join(
-            f"<option{' selected' if at == control.start else ''}>{html.escape(choice)}</option>"
-            for at, choice in enumerate(control.choices)
-        )
-        return f'<div>{label}<select id="{identity}">{options}</select></div>'
-    return (
-        f'<div>{label}<output for="{identity}">{chosen}</output><input type="range" id="{identity}" min="0" '
-        f'max="{len(control.choices) - 1}" step="1" value="{control.start}" aria-valuetext="{chosen}"></div>'
-    )
-
-
 def _first(line: Line, controls: Sequence[Control]) -> str:
     """What is said of the line at first, so that nothing moves when the script says it again."""
     if line.reading is None:
@@ -239,25 +198,20 @@ def _first(line: Line, controls: Sequence[Control]) -> str:
     return str(said[tuple(control.start for control in controls)])
 
 
-def _swatch(line: Line) -> str:
-    """A short piece of the line, as it is drawn."""
-    color = PALETTE.get(line.color, "currentColor")
-    dash = f' stroke-dasharray="{" ".join(map(str, line.dash))}"' if line.dash else ""
-    stroke = f'<path d="M0 5h30" stroke="{color}" stroke-width="2.5"{dash}/>'
-    return f'<svg width="30" height="10" aria-hidden="true">{stroke}</svg>'
-
-
-def _text(words: str) -> str:
+def _text(words: str) -> Markup:
     """Words as HTML; formulas of letters, with scripts, need no MathJax, and so are there at once."""
 
     def script(match: re.Match[str]) -> str:
         tag = {"_": "sub", "^": "sup"}[match[1]]
         return f"<{tag}>{(match[2] or match[3]).replace('-', '−')}</{tag}>"
 
-    return _FORMULA.sub(
-        lambda m: f'<span class="by-hand-formula">{_SCRIPT.sub(script, m[1])}</span>', html.escape(words)
-    )
+    formula = '<span class="by-hand-formula">{}</span>'
+    return Markup(_FORMULA.sub(lambda m: formula.format(_SCRIPT.sub(script, m[1])), str(escape(words))))
 
 
 def _plain(words: str) -> str:
     return words.replace("$", "")
+
+
+_TEMPLATES = Environment(loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined)
+_TEMPLATES.filters |= {"formulas": _text, "plain": _plain}

@@ -2,9 +2,9 @@
 
 import math
 import re
+import textwrap
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
@@ -16,31 +16,27 @@ WIDTH = 3.7
 """Inches: the text column of a phone of 390 pixels, at the size where a 12 pt letter is as large as the text."""
 TALLEST = 2.9
 """Inches of a panel, unless it has more rows of names than fit there."""
-_WORD = re.compile(r"(?:\$[^$]*\$|\S)+")
 
 
 def stack(fig: Figure, columns: int | None = None) -> None:
-    """Lay a figure with constrained layout out for a phone, in place.
+    """Lay a grid of panels with constrained layout out for a phone, in place.
 
     By default half as many panels stand side by side as did, so that none gets much narrower.
     """
-    drawn = [ax for ax in fig.axes if ax.get_subplotspec() is not None and ax.get_label() != "<colorbar>"]
-    panels = sorted(drawn, key=_place)
-    if not panels:
-        return
-    across = max(_spec(ax).get_gridspec().ncols for ax in panels)
+    panels = sorted((ax for ax in fig.axes if ax.get_subplotspec() is not None), key=_place)
+    grid = _spec(panels[0]).get_gridspec()
+    across, rows, height = grid.ncols, grid.nrows, fig.get_figheight() / grid.nrows
     columns = min(across, columns or max(1, across // 2))
-    rows = max(_spec(ax).get_gridspec().nrows for ax in panels)
     if columns < across:
         rows = math.ceil(len(panels) / columns)
         _show_hidden_labels(panels, columns)
-    heights = [_fit_texts(fig, ax, WIDTH / columns) for ax in panels]
+    heights = [_fit_texts(fig, ax, WIDTH / columns, height) for ax in panels]
     if columns < across:
         grid = GridSpec(rows, columns, figure=fig)
         for number, ax in enumerate(panels):
             ax.set_subplotspec(grid[divmod(number, columns)])
     tall = [max(h for h, ax in zip(heights, panels, strict=True) if _place(ax)[0] == row) for row in range(rows)]
-    _spec(panels[0]).get_gridspec().set_height_ratios(tall)
+    grid.set_height_ratios(tall)
     fig.set_size_inches(WIDTH, sum(tall))
     extra = sum(_place_above(fig, fig, legend, WIDTH) for legend in list(fig.legends))
     for ax in panels:
@@ -71,22 +67,19 @@ def _show_hidden_labels(panels: list[Axes], columns: int) -> None:
         ax.set_title(ax.get_title() or in_column[0].get_title())
 
 
-def _fit_texts(fig: Figure, ax: Axes, width: float) -> float:
+def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
     """Break a panel's texts into lines that fit, and drop labels between powers of ten; gives its height in inches."""
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
         if axis.get_scale() == "log" and sum(low <= tick <= high for tick in axis.get_majorticklocs()) >= 2:
             axis.set_minor_formatter(NullFormatter())
-    names = [label for label in ax.get_yticklabels() if re.match(r"[^$]*[A-Za-z“]{2}", label.get_text())]
-    for name in names:
-        _wrap(fig, name, width / 2)
-    left = 1.0
-    if names:
-        left = max(_length(fig, name) for name in names) + 0.4
+    left, height = 1.0, min(TALLEST, height)
+    if names := [label for label in ax.get_yticklabels() if re.match(r"[^$]*[A-Za-z“]{2}", label.get_text())]:
+        for name in names:
+            _wrap(fig, name, width / 2)
         ax.set_yticks(ax.get_yticks(), [name.get_text() for name in names])
-    ratios = np.asarray(_spec(ax).get_gridspec().get_height_ratios(), dtype=float)
-    height = min(TALLEST, fig.get_figheight() * float(ratios[list(_spec(ax).rowspan)].sum() / ratios.sum()))
-    height = max(height, 0.8 + sum(0.12 + 0.22 * (1 + name.get_text().count("\n")) for name in names) if names else 0)
+        left = max(_length(fig, name) for name in names) + 0.4
+        height = max(height, 0.8 + sum(0.12 + 0.22 * (1 + name.get_text().count("\n")) for name in names))
     _wrap(fig, ax.title, width - left)
     _wrap(fig, ax.xaxis.label, width - left)
     _wrap(fig, ax.yaxis.label, height - 0.8, upright=True)
@@ -95,15 +88,11 @@ def _fit_texts(fig: Figure, ax: Axes, width: float) -> float:
 
 def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
     """Set a text in as many lines as fit the room, in inches; formulas stay whole."""
-    length, words = _length(fig, text, upright), _WORD.findall(text.get_text())
-    most = int(len(text.get_text()) * room / length) if length > max(room, 0.1) else len(text.get_text())
-    lines = words[:1]
-    for word in words[1:]:
-        if len(lines[-1]) + 1 + len(word) <= most:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    text.set_text("\n".join(lines))
+    length, words = _length(fig, text, upright), text.get_text()
+    most = int(len(words) * room / length) if length > max(room, 0.1) else len(words)
+    whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), words)
+    lines = textwrap.fill(whole, max(1, most), break_long_words=False, break_on_hyphens=False)
+    text.set_text(lines.replace("\xa0", " "))
 
 
 def _length(fig: Figure, text: Text, upright: bool = False) -> float:
@@ -116,22 +105,21 @@ def _length(fig: Figure, text: Text, upright: bool = False) -> float:
 
 def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:
     """Draw a legend anew above its panels, in as many columns as fit; gives its height in inches."""
-    texts, title = [text.get_text() for text in legend.get_texts()], legend.get_title().get_text() or None
+    texts = [text.get_text() for text in legend.get_texts()]
     known = {label: handle for ax in fig.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
-    where: dict[str, Any] = {"loc": "outside upper center"}
+    style: dict[str, Any] = {"title": legend.get_title().get_text() or None, "loc": "outside upper center"}
     if isinstance(owner, Axes):
-        where = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-    fontsize = legend.get_texts()[0].get_fontsize()
-    legend.remove()
+        style |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    style["fontsize"] = legend.get_texts()[0].get_fontsize()
     for count in range(len(texts), 0, -1):
-        new = owner.legend(handles, texts, ncols=count, title=title, fontsize=fontsize, **where)
-        if count == 1 or new.get_window_extent().width <= room * fig.dpi:
+        legend.remove()
+        legend = owner.legend(handles, texts, ncols=count, **style)
+        if legend.get_window_extent().width <= room * fig.dpi:
             break
-        new.remove()
-    for text in new.get_texts():
+    for text in legend.get_texts():
         _wrap(fig, text, room - 0.6)
-    height = float(new.get_window_extent().height / fig.dpi)
+    height = float(legend.get_window_extent().height / fig.dpi)
     if isinstance(owner, Axes) and owner.get_title():
         owner.set_title(owner.get_title(), pad=72 * height + 10)
     return height

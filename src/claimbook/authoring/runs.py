@@ -124,7 +124,11 @@ def computed(
                 try:
                     result = task(config, device=device, progress=bar, checkpoint=checkpoint)
                 except torch.OutOfMemoryError as error:
-                    raise BookError(_out_of_memory(asked.name, config, device)) from error
+                    said = str(error).partition(". If reserved")[0]
+                    raise BookError(
+                        f"{asked.name} needs more memory than {device} has ({said}): end other processes, train one "
+                        "chapter at a time (OPTIONS='--resources gpu=1'), or take a smaller PROFILE or DEVICE=cpu"
+                    ) from error
             with store.writing(asked) as (folder, seal):
                 _write(folder, config, result)
                 seal(checkpoint.meter.read(device, tuple(data), threads=threads, **_device_memory(device)))
@@ -265,18 +269,6 @@ def _surroundings(threads: int, data: Sequence[str]) -> Iterator[None]:
         os.environ.pop("SUMEXP_DECLARED_DATA")
         if declared is not None:
             os.environ["SUMEXP_DECLARED_DATA"] = declared
-
-
-def _out_of_memory(name: str, config: object, device: str) -> str:
-    """What filled the GPU, and which option needs less."""
-    free, total = torch.cuda.mem_get_info(device)
-    own = torch.cuda.memory_reserved(device)
-    size = {field: value for field, value in vars(config).items() if field in ("batch", "members", "samples")}
-    return (
-        f"{name} ({', '.join(f'{field}={value!r}'[:60] for field, value in size.items())}) needs more memory than "
-        f"{device} has: {total / 2**30:.1f} GiB, of which other processes hold {(total - free - own) / 2**30:.1f}. "
-        "End them, train one chapter at a time (OPTIONS='--resources gpu=1'), or take a smaller PROFILE or DEVICE=cpu"
-    )
 
 
 def _device_memory(device: str) -> dict[str, int]:

@@ -7,21 +7,21 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.category import StrCategoryLocator
-from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.collections import PathCollection, PolyCollection
 from matplotlib.container import BarContainer, ErrorbarContainer
 from matplotlib.contour import ContourSet
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from matplotlib.patches import Polygon, StepPatch
+from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedLocator
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 FIRST, LAST = ("panel", "series", "kind", "part"), ("low", "high", "base", "value")
 """Columns before those of the axes and after them.
@@ -42,7 +42,7 @@ def table(fig: Figure) -> str:
     """
     rows = [
         {"panel": _title(ax) or f"panel {number}", **row}
-        for number, ax in enumerate(_panels(fig), 1)
+        for number, ax in enumerate((ax for ax in fig.axes if ax.get_label() != "<colorbar>"), 1)
         for row in _drawn(ax)
     ]
     if not rows:
@@ -60,22 +60,14 @@ def _tells(name: str, found: set[str | float]) -> bool:
     """Whether a column is needed: that of panels or kinds if there are several, that of series if one has a name."""
     if name in ("panel", "kind"):
         return len(found) > 1
-    return any(isinstance(one, str) for one in found) if name == "series" else found != {""}
+    return any(isinstance(value, str) for value in found) if name == "series" else found != {""}
 
 
 def _cell(value: str | float) -> str:
-    """A text as it is; of a number seven digits, nothing for what is none, and one zero only."""
+    """A text as it is; of a number seven digits, nothing for NaN, and zero without a sign."""
     if isinstance(value, str):
         return value
     return "" if np.isnan(value) else f"{value + 0.0:.7g}"
-
-
-def _panels(fig: Figure) -> Iterator[Axes]:
-    """The panels, with those inside others, without scales of colours."""
-    for ax in fig.axes:
-        if ax.get_label() != "<colorbar>":
-            yield ax
-            yield from (inner for inner in ax.child_axes if isinstance(inner, Axes))
 
 
 def _title(ax: Axes) -> str:
@@ -84,11 +76,12 @@ def _title(ax: Axes) -> str:
 
 def _drawn(ax: Axes) -> Iterator[Row]:
     """The rows of one panel: what is grouped (bars, points with intervals) first, then the rest in order of drawing."""
-    intervals = [group for group in ax.containers if isinstance(group, ErrorbarContainer)]
-    parts = {part for group in intervals for part in (group[0], *group[1], *group[2])}
-    drawn = [group for group in ax.containers if isinstance(group, BarContainer | ErrorbarContainer)]
+    groups = [group for group in ax.containers if isinstance(group, BarContainer | ErrorbarContainer)]
+    parts = {
+        part for group in groups if isinstance(group, ErrorbarContainer) for part in (group[0], *group[1], *group[2])
+    }
     others = [child for child in ax.get_children() if child.get_visible() and child not in parts]
-    found = [(artist, rows) for artist in (*drawn, *others) if (rows := list(_rows(ax, artist)))]
+    found = [(artist, rows) for artist in (*groups, *others) if (rows := list(_rows(ax, artist)))]
     columns = {side: _column(ax, side) for side in SIDES}
     for number, (artist, rows) in enumerate(found, 1):
         label = str(artist.get_label() or "_").replace("\n", " ")
@@ -98,28 +91,27 @@ def _drawn(ax: Axes) -> Iterator[Row]:
             yield {"series": series, **named, **{name: value for name, value in row.items() if name not in SIDES}}
 
 
-SIDES: tuple[Literal["x", "y"], ...] = ("x", "y")
+SIDES = ("x", "y")
 
 
-def _column(ax: Axes, side: Literal["x", "y"]) -> tuple[str, Mapping[float, str]]:
-    """What an axis is called, if need be where panels share it, and the words along it; none if they are numbers."""
-    sharing = ax.get_shared_x_axes() if side == "x" else ax.get_shared_y_axes()
-    labels = [_axis_label(one, side) for one in (ax, *sharing.get_siblings(ax))]
-    other = _axis_label(ax, "y" if side == "x" else "x")
-    axis = ax.xaxis if side == "x" else ax.yaxis
-    places = [float(place) for place in axis.get_majorticklocs()]
+def _column(ax: Axes, side: str) -> tuple[str, Mapping[float, str]]:
+    """The label of an axis, or of a panel that shares it, and the words along it; none if they are numbers."""
+    sharing = getattr(ax, f"get_shared_{side}_axes")().get_siblings(ax)
+    label = next(filter(None, (_label(panel, side) for panel in (ax, *sharing))), "")
+    axis = getattr(ax, f"{side}axis")
     words: dict[float, str] = {}
     if isinstance(axis.get_major_locator(), FixedLocator | StrCategoryLocator):
-        ticks = map(str, axis.get_major_formatter().format_ticks(places))  # a fixed one may hold numbers
-        words = dict(zip(places, ticks, strict=False))
+        places = [float(place) for place in axis.get_majorticklocs()]
+        words = dict(zip(places, map(str, axis.get_major_formatter().format_ticks(places)), strict=True))
     if not any(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", word)) for word in words.values()):
-        words = {}
-    name = next(filter(None, labels), "name" if words else side)
+        words = {}  # fixed numbers
+    name = label or ("name" if words else side)
+    other = _label(ax, "y" if side == "x" else "x")
     return (f"{name} ({side})" if name in (other, *FIRST, *LAST) else name), words
 
 
-def _axis_label(ax: Axes, side: Literal["x", "y"]) -> str:
-    return str(ax.get_xlabel() if side == "x" else ax.get_ylabel()).replace("\n", " ").strip()
+def _label(ax: Axes, side: str) -> str:
+    return str(getattr(ax, f"{side}axis").get_label_text()).replace("\n", " ").strip()
 
 
 def _word(words: Mapping[float, str], place: str | float) -> str | float:
@@ -134,47 +126,36 @@ def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterat
     match artist:
         case ErrorbarContainer():  # a point with its interval; of two, that of y
             line, _, bars = artist
-            along = "y" if artist.has_yerr else "x"
-            if line is None:
-                yield from _paths("segment", [path for one in bars for path in one.get_segments()])
-                return
+            along = 1 if artist.has_yerr else 0
             for (x, y), ends in zip(line.get_xydata(), bars[-1].get_segments(), strict=True):
-                spread = {} if not len(ends) else dict(zip(("low", "high"), ends[:, "xy".index(along)], strict=True))
+                spread = dict(zip(("low", "high"), ends[:, along], strict=True)) if len(ends) else {}
                 yield {"kind": "point", "x": float(x), "y": float(y), **spread}
         case BarContainer():  # where each bar ends and begins
             upright = artist.orientation != "horizontal"
             for bar in artist.patches:
                 (left, bottom), (right, top) = bar.get_bbox().get_points().tolist()
-                end, base = (top, bottom) if upright else (right, left)
-                middle = (left + right) / 2 if upright else (bottom + top) / 2
-                yield {"kind": "bar", "base": base} | dict(zip("xy" if upright else "yx", (middle, end), strict=True))
+                if upright:
+                    yield {"kind": "bar", "base": bottom, "x": (left + right) / 2, "y": top}
+                else:
+                    yield {"kind": "bar", "base": left, "x": right, "y": (bottom + top) / 2}
         case Line2D():
-            x_is_data, y_is_data = artist.get_transform().contains_branch_seperately(ax.transData)
-            for x, y in np.asarray(artist.get_xydata(), dtype=float):
-                yield {"kind": "line", "x": x if x_is_data else np.nan, "y": y if y_is_data else np.nan}
-        case AxesImage():  # each row of pixels, from left to right; of a picture in colours the mean of its channels
-            values: NDArray[np.float64] = np.ma.filled(np.ma.asarray(artist.get_array(), dtype=float), np.nan)
-            for number, row in enumerate(values[..., :3].mean(-1) if values.ndim == 3 else values):
-                yield {"kind": "pixels", "y": float(number), "value": " ".join(f"{one + 0.0:.3g}" for one in row)}
-        case ContourSet():
-            for level, paths in zip(artist.levels, artist.get_paths(), strict=False):
-                yield from _paths("contour", paths.to_polygons(closed_only=False), value=float(level))
+            is_data = artist.get_transform().contains_branch_seperately(ax.transData)
+            for x, y in np.where(is_data, np.asarray(artist.get_xydata(), dtype=float), np.nan):
+                yield {"kind": "line", "x": x, "y": y}
+        case AxesImage():  # each row of pixels, from left to right
+            for number, pixels in enumerate(np.asarray(artist.get_array(), dtype=float)):
+                yield {"kind": "pixels", "y": float(number), "value": " ".join(f"{one + 0.0:.3g}" for one in pixels)}
         case PathCollection():
             shades = artist.get_array()
             for i, (x, y) in enumerate(np.asarray(artist.get_offsets(), dtype=float)):
                 yield {"kind": "point", "x": x, "y": y} | ({} if shades is None else {"value": float(shades[i])})
-        case StepPatch():
-            heights, edges, _ = artist.get_data()
-            for x, y in zip(edges, [*heights, heights[-1]], strict=True):
-                yield {"kind": "step", "x": float(x), "y": float(y)}
-        case LineCollection() | PolyCollection() | Polygon() if artist.get_transform().contains_branch(ax.transData):
-            match artist:
-                case LineCollection():
-                    yield from _paths("segment", artist.get_segments())
-                case PolyCollection():
-                    yield from _paths("area", [path.vertices for path in artist.get_paths()])
-                case Polygon():
-                    yield from _paths("area", [artist.get_xy()])
+        case ContourSet():
+            for level, paths in zip(artist.levels, artist.get_paths(), strict=False):
+                yield from _paths("contour", paths.to_polygons(closed_only=False), value=float(level))
+        case PolyCollection() if artist.get_transform().contains_branch(ax.transData):
+            yield from _paths("area", [path.vertices for path in artist.get_paths()])
+        case Polygon() if artist.get_transform().contains_branch(ax.transData):
+            yield from _paths("area", [artist.get_xy()])
 
 
 def _paths(kind: str, paths: Iterable[ArrayLike], **more: float) -> Iterator[Row]:

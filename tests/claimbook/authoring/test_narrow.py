@@ -109,13 +109,6 @@ def test_names_of_rows_are_set_in_lines() -> None:
     assert within(fig)
 
 
-def test_a_figure_without_panels_stays() -> None:
-    fig = plt.figure(figsize=(figures.WIDTH, 2))
-    fig.text(0.5, 0.5, "words")
-    narrow.stack(fig)
-    assert fig.get_figwidth() == figures.WIDTH
-
-
 def test_rows_of_small_pictures_without_labels() -> None:
     fig, axes = plt.subplots(2, 10, figsize=(figures.WIDTH, 1.5))
     for ax in axes.flat:

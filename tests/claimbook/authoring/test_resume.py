@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from claimbook.authoring import runs
 from claimbook.store import Store
@@ -77,7 +78,10 @@ def test_a_training_that_is_killed_ends_with_the_same_numbers(
     task, config = KILLED[name]
     wanted = runs.computation(task, config)
     assert killed.status(wanted) == "half-done"
+    before = torch.load(killed.checkpoint(wanted), weights_only=True)["seconds"][0]
     resumed = runs.computed(task, config, store=killed, threads=1)
+    assert resumed.provenance.seconds > before > 0
+    assert [path.name for path in killed.root.glob("run/*/*")] == [resumed.key]
     assert "going on from a checkpoint" in caplog.text
     caplog.clear()
     expected = runs.computed(task, config, store=whole, threads=1)

@@ -1,14 +1,11 @@
 """Cached runs: computed once, kept whole or not at all, and the same whether fresh or cached."""
 
-import multiprocessing
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +17,6 @@ from hypothesis.extra import numpy as hnp
 from claimbook import BookError
 from claimbook.authoring import runs
 from claimbook.store import Store, parts
-from sumexp import _runtime as runtime
 from sumexp import datasets
 from sumexp._runtime import Result
 from sumexp.chapters import fits
@@ -41,6 +37,7 @@ class Nested:
 
 
 CALLS: list[object] = []
+NAMELESS = ("file", "train loss", "", "../escaped", "a/b")
 
 
 def task(config: Config, /, *, progress: Callable[[Iterable[int]], Iterable[int]], **_: object) -> Result:
@@ -147,22 +144,21 @@ def test_any_history_comes_back_as_it_was(
         np.testing.assert_array_equal(back[name], column)
 
 
-@pytest.mark.parametrize("name", ["file", "train loss", "", "../escaped", "a/b"])
-def test_an_array_needs_a_plain_name(root: Path, name: str) -> None:
-    def named(config: Config, /, **_: object) -> Result:
-        return Result({name: np.ones(1)})
+@pytest.mark.parametrize(
+    "result, message",
+    [
+        *((Result({name: np.ones(1)}), f"the array '{name}' needs a name such as 'train_loss'") for name in NAMELESS),
+        (Result({}, history={"epoch": np.arange(2), "loss": np.ones(1)}), "same length"),
+        (Result({"objects": np.array([object()])}), "allow_pickle"),
+    ],
+    ids=[*NAMELESS, "columns of unequal length", "objects"],
+)
+def test_arrays_need_plain_names_equal_lengths_and_no_pickle(root: Path, result: Result, message: str) -> None:
+    def return_it(config: Config, /, **_: object) -> Result:
+        return result
 
-    with pytest.raises(ValueError, match=rf"the array '{name}' needs a name such as 'train_loss'"):
-        runs.cached(named, Config())
-    assert left(root) == []
-
-
-def test_columns_of_unequal_length_are_no_history(root: Path) -> None:
-    def ragged(config: Config, /, **_: object) -> Result:
-        return Result({}, history={"epoch": np.arange(2), "loss": np.ones(1)})
-
-    with pytest.raises(ValueError, match="same length"):
-        runs.cached(ragged, Config())
+    with pytest.raises(ValueError, match=message):
+        runs.cached(return_it, Config())
     assert left(root) == []
 
 
@@ -258,15 +254,6 @@ def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
     assert "SUMEXP_DECLARED_DATA" not in os.environ
 
 
-def test_no_pickle_is_ever_written(root: Path) -> None:
-    def objects(config: Config, /, **_: object) -> Result:
-        return Result({"objects": np.array([object()])})
-
-    with pytest.raises(ValueError, match="allow_pickle"):
-        runs.cached(objects, Config())
-    assert left(root) == []
-
-
 def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
@@ -286,58 +273,6 @@ def test_a_run_may_read_the_data_it_declares_and_no_other(monkeypatch: pytest.Mo
         runs.cached(read, Config(), data=["brown"])
 
 
-# Several processes, forked from one that has imported what is slow to import and has run nothing; it is started once,
-# as one worker of the tests has all of these.
-
-
-def walk(
-    config: Config,
-    /,
-    *,
-    device: str,
-    progress: Callable[[Iterable[int]], Iterable[int]],
-    checkpoint: runtime.Checkpoint,
-) -> Result:
-    """A random walk, one number a step, that goes on from the step where it was; it tells where it starts."""
-    generator = torch.Generator().manual_seed(7)
-    first, positions = 0, [torch.zeros(())]
-    if state := checkpoint.load():
-        generator.set_state(state["generator"])
-        first, positions = state["step"], [*state["positions"]]
-    with Path(config.name).open("a") as starts:
-        starts.write(f"{first}\n")
-    for step in progress(range(first, config.steps)):
-        positions.append(positions[-1] + torch.randn((), generator=generator))
-        checkpoint.save({"step": step + 1, "positions": positions, "generator": generator.get_state()})
-        time.sleep(config.rate)
-    steps = torch.stack(positions).numpy()
-    return Result({"steps": steps}, {"last": float(steps[-1])}, {"step": np.arange(len(steps)), "position": steps})
-
-
-def ask(task: Any, config: Config, root: Path, options: dict[str, Any]) -> None:
-    parts.modules = lambda names: {f"module {name}": "code" for name in names}
-    runs.computed(task, config, store=Store(root), **options)
-
-
-def start(task: Any, config: Config, root: Path, **options: Any) -> Any:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    process = context.Process(target=ask, args=(task, config, root, options))
-    process.start()
-    return process
-
-
-def kill(process: Any) -> None:
-    os.kill(process.pid, signal.SIGKILL)
-    process.join(60)
-
-
-def wait_for(path: Path, process: Any) -> None:
-    while not path.exists():
-        assert process.is_alive()
-        time.sleep(0.01)
-
-
 def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
     """A process killed between the writing of a checkpoint and its renaming leaves one."""
     store = Store(tmp_path / "runs")
@@ -347,35 +282,6 @@ def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
     assert [path.name for path in left(store.root)] == [half.name]
     run = runs.cached(task, Config(), store=store)
     assert [path.name for path in left(store.root)] == [run.key]
-
-
-def test_a_killed_run_goes_on_from_its_checkpoint_and_ends_with_the_same_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    starts, root = tmp_path / "starts", tmp_path / "runs"
-    config = Config(name=str(starts), steps=200, rate=0.05)
-    checkpoint = Store(root).checkpoint(runs.computation(walk, config))
-    process = start(walk, config, root, save_every=0.0)
-    wait_for(checkpoint, process)
-    time.sleep(0.5)  # of the 10 s that it takes
-    kill(process)
-    before = torch.load(checkpoint, weights_only=True)["seconds"][0]
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "sleep", lambda seconds: None)
-        resumed = runs.cached(walk, config, store=Store(root))
-        whole = runs.cached(walk, config, store=Store(tmp_path / "others"))
-    first, second, third = map(int, starts.read_text().split())
-    assert (first, third) == (0, 0)
-    assert 1 <= second < 200
-    assert "going on from a checkpoint" in caplog.text
-    assert before > 0.05 * (second - 1)
-    assert resumed.provenance.seconds > before > whole.provenance.seconds
-    assert resumed.metrics == whole.metrics
-    np.testing.assert_array_equal(resumed.arrays["steps"], whole.arrays["steps"])
-    for name in ("step", "position"):
-        np.testing.assert_array_equal(resumed.history[name], whole.history[name])
-        assert len(whole.history[name]) == 201
-    assert [path.name for path in left(root)] == [resumed.key]
 
 
 def test_several_runs_side_by_side_are_those_of_one_by_one(

@@ -138,11 +138,6 @@ def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
     assert (decided.verdict, decided.evidence) == ("holds", "sampled")
 
 
-def test_not_reproduced_says_by_how_much(tmp_path):
-    (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[MISSED])])
-    assert decided.says == "measured 1.2, interval 1.1 to 1.3: 0.1 away from the paper's 1"
-
-
 @pytest.mark.parametrize(
     ("published", "gap"),
     [
@@ -174,65 +169,64 @@ def measured(data, name, finding=MET, **more):
     return shown("statement", "experiment", findings=[finding | {"data": data} | more], name=name)
 
 
-def test_the_register_names_the_part_that_decided_nothing(tmp_path):
-    (decided,) = decide(tmp_path, [TESTED], [MEET, UNDECIDED])
-    assert decided.says == "shown in part: test_tail decided nothing in this build"
+def waiting(*tests):
+    """The source of tests that have not run, by what they show and their evidence."""
+    marker = "@pytest.mark.claim('bias-x', shows={!r}, evidence={!r})\ndef test_{}(): ...\n"
+    return "".join(marker.format(shows, evidence, number) for number, (shows, evidence) in enumerate(tests))
 
 
-def test_the_part_is_named_of_a_claim_of_data_too(tmp_path):
-    records = [measured("mnist", "test_head"), UNDECIDED, measured("digits", "test_beside")]
-    (decided,) = decide(tmp_path, [OF_MNIST], records)
-    assert (decided.verdict, decided.says) == ("open", "shown in part: test_tail decided nothing in this build")
+NO_ROOM = UNDECIDED | {"reason": "no room: 0.004 are left"}
+SEEN = SLIGHT | {"confidence": 0.99}
+WAITING, PART_WAITS = waiting(("statement", "experiment")), "shown in part: a test of it has not run in this build"
+ELSEWHERE = [
+    *(measured("digits", "test_a"), measured("digits", "test_b", MISSED), measured(None, "test_c")),
+    shown("statement", "experiment", outcome="skipped", name="test_d"),
+]
+FAILS_ELSEWHERE = [measured("digits", "test_a") | {"outcome": "failed"}, measured("mnist", "test_b")]
+SAYS = {
+    "by how much": (
+        *(TESTED, [MISS], "", "not reproduced"),
+        "measured 1.2, interval 1.1 to 1.3: 0.1 away from the paper's 1",
+    ),
+    "which part": (TESTED, [MEET, UNDECIDED], "", "open", "shown in part: test_tail decided nothing in this build"),
+    "which part, of a claim of data": (
+        *(OF_MNIST, [measured("mnist", "test_head"), UNDECIDED, measured("digits", "test_beside")], "", "open"),
+        "shown in part: test_tail decided nothing in this build",
+    ),
+    "what was measured": (
+        *(TESTED, [shown("statement", "experiment", findings=[SEEN])], "", "open"),
+        "nothing is decided: test_it (no difference: -0.3, interval -0.45 to -0.12 (99 %, no difference within 1))",
+    ),
+    "a part waits": (TESTED, [MEET], WAITING, "open", PART_WAITS),
+    "a part waits beside a proof": (TESTED, [shown("statement", "proof")], WAITING, "open", PART_WAITS),
+    "what is lost": (LOST, [MISS], "", "open", "lost in our text: its temperature"),
+    "why it was skipped": (
+        *(TESTED, [NO_ROOM], "", "open"),
+        "its tests were skipped in this build: no room: 0.004 are left",
+    ),
+    "why a part was skipped": (
+        *(TESTED, [MEET, NO_ROOM], "", "open"),
+        "shown in part: test_tail (no room: 0.004 are left) decided nothing in this build",
+    ),
+    "every part was skipped": (TESTED, [SKIPPED, UNDECIDED], "", "open", "its tests were skipped in this build"),
+    "other data": (
+        *(OF_MNIST, ELSEWHERE, "", "open"),
+        "measured on digits, no data set only, and it speaks of mnist, omniglot",
+    ),
+    "a failure on other data": (OF_MNIST, FAILS_ELSEWHERE, "", "failing", "fails: tests/test_bias.py::test_a"),
+    "no test has run": (TESTED, [], waiting(("statement", "exact")), "open", "its tests have not run in this build"),
+    "the counterexample has not run": (
+        *(CORRECTED, [shown("correction", name="test_0")]),
+        *(waiting(("correction", "exact"), ("counterexample", "exact")), "open", PART_WAITS),
+    ),
+}
 
 
-def test_the_register_says_what_was_measured_where_nothing_is_decided(tmp_path):
-    seen = SLIGHT | {"confidence": 0.99}
-    (decided,) = decide(tmp_path, [TESTED], [shown("statement", "experiment", findings=[seen])])
-    why = "no difference: -0.3, interval -0.45 to -0.12 (99 %, no difference within 1)"
-    assert (decided.verdict, decided.says) == ("open", f"nothing is decided: test_it ({why})")
-
-
-def test_a_part_that_has_not_run_keeps_a_claim_open(tmp_path):
-    marker = """import pytest
-@pytest.mark.claim("bias-x", shows="statement", evidence="{}")
-def test_{}(): ...
-"""
-    waiting = marker.format("experiment", "later")
-    (decided,) = decide(tmp_path, [TESTED], [MEET], waiting)
-    assert (decided.verdict, decided.says) == ("open", "shown in part: a test of it has not run in this build")
-    for_proof = tmp_path / "proof"
-    for_proof.mkdir()
-    (decided,) = decide(for_proof, [TESTED], [shown("statement", "proof")], waiting)
-    assert decided.verdict == "open"
-
-
-def test_what_our_text_lost_is_named_first(tmp_path):
-    (decided,) = decide(tmp_path, [LOST], [MISS])
-    assert decided.says == "lost in our text: its temperature"
-
-
-def test_a_reason_to_skip_is_said(tmp_path):
-    records = [UNDECIDED | {"reason": "no room: 0.004 are left"}]
-    (decided,) = decide(tmp_path, [TESTED], records)
-    assert decided.says == "its tests were skipped in this build: no room: 0.004 are left"
-    both = tmp_path / "both"
-    both.mkdir()
-    (decided,) = decide(both, [TESTED], [MEET, *records])
-    assert decided.says == "shown in part: test_tail (no room: 0.004 are left) decided nothing in this build"
-
-
-def test_nothing_is_shown_in_part_if_every_part_was_skipped(tmp_path):
-    (decided,) = decide(tmp_path, [TESTED], [SKIPPED, UNDECIDED])
-    assert (decided.verdict, decided.says) == ("open", "its tests were skipped in this build")
-
-
-def test_an_experiment_on_other_data_decides_nothing(tmp_path):
-    """Whether it meets the paper or not; nor does one that names no data set."""
-    elsewhere = [measured("digits", "test_a"), measured("digits", "test_b", MISSED), measured(None, "test_c")]
-    skipped = shown("statement", "experiment", outcome="skipped", name="test_d")
-    (decided,) = decide(tmp_path, [OF_MNIST], [*elsewhere, skipped])
-    assert (decided.verdict, decided.evidence) == ("open", None)
-    assert decided.says == "measured on digits, no data set only, and it speaks of mnist, omniglot"
+@pytest.mark.parametrize(("claim", "records", "source", "verdict", "says"), SAYS.values(), ids=SAYS)
+def test_an_entry_says_why(tmp_path, claim, records, source, verdict, says):
+    (decided,) = decide(tmp_path, [claim], records, source)
+    assert (decided.verdict, decided.says) == (verdict, says)
+    assert (decided.evidence is None) == (verdict == "open")
 
 
 @pytest.mark.parametrize(("finding", "verdict"), [(MET, "holds"), (MISSED, "not reproduced")])
@@ -248,27 +242,6 @@ def test_a_claim_of_data_is_decided_by_runs_on_them(tmp_path, finding, verdict):
         assert decided.says.endswith(f"away from the paper's 1 ({ran})")
     (kept,) = json.loads(register.to_json((decided,)))
     assert kept["tests"][0]["findings"][0]["keys"] == rests_on["keys"]
-
-
-def test_a_failing_test_outweighs_on_any_data(tmp_path):
-    failed = measured("digits", "test_a") | {"outcome": "failed"}
-    (decided,) = decide(tmp_path, [OF_MNIST], [failed, measured("mnist", "test_b")])
-    assert (decided.verdict, decided.says) == ("failing", "fails: tests/test_bias.py::test_a")
-
-
-def test_a_claim_whose_tests_have_not_run_is_open_without_a_reason(tmp_path):
-    source = "@pytest.mark.claim('bias-x', shows='statement', evidence='exact')\ndef test_it(): ...\n"
-    (decided,) = decide(tmp_path, [TESTED], tests=source)
-    assert (decided.verdict, decided.says) == ("open", "its tests have not run in this build")
-
-
-def test_a_counterexample_yet_to_run_leaves_a_correction_undecided(tmp_path):
-    source = "".join(
-        f"@pytest.mark.claim('bias-x', shows={shows!r}, evidence='exact')\ndef test_{shows}(): ...\n"
-        for shows in ("correction", "counterexample")
-    )
-    (decided,) = decide(tmp_path, [CORRECTED], [shown("correction", name="test_correction")], source)
-    assert decided.verdict == "open"
 
 
 def test_markers_are_found_on_functions_classes_and_parameters(tmp_path):
