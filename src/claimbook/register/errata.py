@@ -11,17 +11,10 @@ WEIGHTS = ("fault that changes a result", "gap that can be filled", "misprint", 
 """How much can hang on an erratum, the most first; the page of errata defines them. The last two are no fault of the
 paper's: the copy that was read lacks something, or nothing that is printed is wrong."""
 
-LINES = ("Printed", "Lost in our text", "Reading")
-"""What each erratum says first, in paragraphs that begin so: what the paper has, what our copy of it has lost at that
-place, and under which reading the erratum stands."""
-
 
 @dataclass(frozen=True)
 class Erratum:
-    """One erratum: its label, such as ``B5``, its heading in Markdown, one of `WEIGHTS`, and the page that explains it.
-
-    The page's address is as seen from the page that links there.
-    """
+    """Label, such as ``B5``, heading in Markdown, one of `WEIGHTS`, relative address of the page that explains it."""
 
     label: str
     title: str
@@ -30,20 +23,17 @@ class Erratum:
 
     @property
     def order(self) -> tuple[str, int]:
-        """By which errata are listed: ``B5`` before ``B12``, and all of a letter together."""
+        """Sort key: ``B5`` before ``B12``, and all of a letter together."""
         return self.label[0], int(self.label[1:])
 
     @property
     def target(self) -> str:
-        """Its place on the page."""
+        """HTML anchor."""
         return f"erratum-{self.label.lower()}"
 
 
 def read(text: str, page: str) -> dict[str, Erratum]:
-    """The errata of a page in Markdown, by label.
-
-    Raises ValueError if one has no weight of `WEIGHTS`, or not each of `LINES` once and in this order.
-    """
+    """The errata of a page in Markdown, by label; each must have a weight of `WEIGHTS`."""
     _, *parts = _TARGET.split(text)
     errata: dict[str, Erratum] = {}
     for label, body in zip(map(str.upper, parts[::2]), parts[1::2], strict=True):
@@ -53,9 +43,6 @@ def read(text: str, page: str) -> dict[str, Erratum]:
         title, weight = head.groups()
         if weight not in WEIGHTS:
             raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
-        said = tuple(line for line in re.findall(r"(?m)^\*\*(.*)\.\*\*\n\S", body) if line in LINES)
-        if said != LINES:
-            raise ValueError(f"erratum {label} has the paragraphs {said}; expected {LINES}, each once")
         errata[label] = Erratum(label, title, weight, page)
     return errata
 

@@ -484,20 +484,7 @@ def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
     assert whole(both).count('<p class="paper-says"><b>We state:</b> ') == 1
 
 
-ERRATUM = """(erratum-b1)=
-## B1. A sign
-
-**Weight:** misprint.
-
-**Printed.**
-A minus.
-
-**Lost in our text.**
-Nothing.
-
-**Reading.**
-As printed.
-"""
+ERRATUM = "(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n"
 
 
 def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_path):
