@@ -9,10 +9,11 @@ from claimbook.register import evidence, outcomes
 from claimbook.store import Computation, Store, default, progress
 from claimbook.store.provenance import Meter
 from sumexp import datasets
+from sumexp.chapters import intervals
 
 pytest_plugins = "pytester"
-# Imported here, so that runs in this process do not import them, and the C code of YAML and NumPy, again.
-PLUGIN, NEEDED = evidence.__name__, datasets
+# Imported here: pytester forgets what its runs import, and the C code of YAML and NumPy cannot be loaded twice.
+PLUGIN, NEEDED = evidence.__name__, (datasets, intervals)
 
 CLAIMS = """
 - {id: bias-x, chapter: bias, where: eq. (1), kind: equation, paper_says: one, open: not yet}
