@@ -105,6 +105,7 @@ class Learner(ABC):
 
     Attributes:
         epoch: number of finished epochs.
+        steps: number of steps of an epoch.
         names: of the models, one for each loss.
         parameters: what is trained, by name.
         optimiser: of the parameters.
@@ -114,6 +115,7 @@ class Learner(ABC):
     """
 
     epoch: int = 0
+    steps: int
     names: Sequence[str]
     parameters: Mapping[str, Tensor]
     optimiser: torch.optim.Optimizer
@@ -125,11 +127,6 @@ class Learner(ABC):
         """Run on a device, which captures steps where it can."""
         self.device = device
         self._captured: Step | None = None
-
-    @property
-    @abstractmethod
-    def steps(self) -> int:
-        """Number of steps of an epoch."""
 
     @abstractmethod
     def batches(self) -> Iterable[tuple[Tensor, ...]]:
@@ -265,11 +262,7 @@ class _Steps(Learner):
     ) -> None:
         super().__init__(device)
         self.names, self.parameters, self.optimiser, self._loss, self._draw = [name], {}, optimiser, loss, draw
-        self.rates = cosine(float(optimiser.param_groups[0]["lr"]), steps)
-
-    @property
-    def steps(self) -> int:
-        return len(self.rates)
+        self.steps, self.rates = steps, cosine(float(optimiser.param_groups[0]["lr"]), steps)
 
     def batches(self) -> Iterable[tuple[Tensor, ...]]:
         return (self._draw() for _ in range(self.steps))

@@ -7,8 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from sumexp.chapters.intervals import Interval, interval, outcome
-from sumexp.chapters.models.sampled.comparison import Order, Values
+from sumexp.chapters.intervals import Interval, interval
+from sumexp.chapters.models.sampled.comparison import Values
 
 GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
     "head": {"color": "C0", "marker": "s"},
@@ -19,8 +19,6 @@ GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
 """How each group of classes is drawn in every chapter, in the colours of the book."""
 _ROW = 0.6
 """Of the room of a row: what its series take."""
-DIFFERENCE_HEADS = ("on", "difference", "95 % interval", "result")
-"""Of the columns of `difference_cells`."""
 ORDER_HEADS = ("tau (1 is best)", "95 % interval")
 """Of the columns of `order_cells`."""
 
@@ -56,13 +54,6 @@ def ranked(values: Sequence[Values]) -> list[int]:
     return sorted(range(len(values)), key=lambda number: float(np.mean(values[number])))
 
 
-def difference_cells(group: str, difference: Interval, margin: float) -> tuple[str, ...]:
-    """A difference of two methods on a group: its interval, and the result."""
-    span = f"[{difference.low:z.3f}, {difference.high:z.3f}]"
-    result = outcome(difference, margin).replace("alike", "no difference")
-    return group, f"{difference.mean:z.3f}", span, result
-
-
-def order_cells(order: Order) -> tuple[str, ...]:
+def order_cells(tau: Interval) -> tuple[str, ...]:
     """A predicted order against the measured one."""
-    return f"{order.tau.mean:z.2f}", f"[{order.tau.low:z.2f}, {order.tau.high:z.2f}]"
+    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]"

@@ -266,6 +266,7 @@ class Learner(descent.Learner):
                 f"there are {len(self.users)} training pairs for a batch of {config.batch}; lower the batch"
             )
         self.config, self.names = config, [f"{config.form} at the rate {rate}"]
+        self.steps = len(self.users) // config.batch
         self.log_q = torch.from_numpy(parts.log_q).float()
         start, constant = forms.start(config.form, config.number, config.batch, config.negatives, self.log_q)
         first = generator(config.seed, "weights")
@@ -275,11 +276,6 @@ class Learner(descent.Learner):
         self.mixture = mixture(self.log_q, config.batch)
         self.parameters = {name: one for name, one in self.towers.named_parameters() if one.requires_grad}
         self.optimiser = descent.adam(self.parameters.values(), rate, device)
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-        return len(self.users) // self.config.batch
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Users [B], items [B] and draws of each step."""

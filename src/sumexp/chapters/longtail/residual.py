@@ -174,7 +174,7 @@ class Learner(descent.Learner):
         """
         super().__init__(device)
         labels, self.log_prior = checked(torch.from_numpy(data.train_labels), data.classes, config.batch, device)
-        self.config, self.labels = config, labels
+        self.config, self.labels, self.steps = config, labels, len(labels) // config.batch
         self.names = [f"{config.method.name} (m = {config.method.negatives})"]
         self.pictures = _channels_first(F.pad(torch.from_numpy(data.train), (0, 0, *(PADDING,) * 4))).to(device)
         colours = data.train.reshape(-1, data.train.shape[-1]) / 255
@@ -190,11 +190,6 @@ class Learner(descent.Learner):
         )
         epochs = range(config.epochs)
         self.rates = [rate(config.learning_rate, e, config.epochs) for e in epochs for _ in range(self.steps)]
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-        return len(self.labels) // self.config.batch
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Indices of pictures [B], their corners [2, B], whether each is mirrored [B], and uniform draws [B, m]."""

@@ -85,7 +85,7 @@ class Learner(descent.Learner):
         """
         super().__init__(device)
         labels, self.log_prior = checked(labels, classes, config.batch, device)
-        self.config, self.inputs, self.labels = config, inputs, labels
+        self.config, self.inputs, self.labels, self.steps = config, inputs, labels, len(labels) // config.batch
         self.names = [f"{method.name} (m = {method.negatives})" for method in config.methods]
         first = initial(config, inputs.shape[2], classes)
         self.parameters = {name: tensor.to(device).requires_grad_() for name, tensor in first.items()}
@@ -94,11 +94,6 @@ class Learner(descent.Learner):
         )
         steps = config.epochs * self.steps
         self.rates = [rate(config.learning_rate, step, steps) for step in range(steps)]
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-        return len(self.labels) // self.config.batch
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Indices of pictures [B], whether each is mirrored [B], and uniform draws [B, m] of each m."""

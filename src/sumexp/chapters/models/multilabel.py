@@ -225,17 +225,13 @@ class Learner(descent.Learner):
         """Start anew on queries [n, features] and the gains of their items [n, L]."""
         super().__init__(device)
         self.config, self.queries, self.gains, self.names = config, queries, gains, [config.loss]
+        self.steps = math.ceil(len(queries) / config.batch)
         self.chances = gains.cpu().float()  # items are drawn on the CPU
         self.generators = [torch.Generator().manual_seed(config.seed)]
         self.network = Network(queries.shape[1], gains.shape[1], config, self.generators[0]).to(device)
         self.parameters = dict(self.network.named_parameters())
         self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device, fused=False)
         self.rates = [rate for rate in descent.cosine(config.learning_rate, config.epochs) for _ in range(self.steps)]
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-        return math.ceil(len(self.queries) / self.config.batch)
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Indices of queries [B]; for InfoNCE one item of each [B, 1], and m uniform draws from all others [B, m]."""

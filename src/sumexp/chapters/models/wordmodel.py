@@ -304,12 +304,7 @@ class Learner(descent.Learner):
             "bias": torch.from_numpy(np.log(unigram)).float().to(device),
         }
         self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device, fused=False)
-        self.rates = descent.cosine(config.learning_rate, config.steps)
-
-    @property
-    def steps(self) -> int:
-        """The number of steps."""
-        return self.config.steps
+        self.steps, self.rates = config.steps, descent.cosine(config.learning_rate, config.steps)
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Contexts [B], their dropout masks [B, r] and weights [B], and their counts [K] with rows and columns."""

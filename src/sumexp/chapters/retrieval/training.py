@@ -261,6 +261,7 @@ class Learner(descent.Learner):
         if len(self.own) < config.batch:
             raise ValueError(f"there are {len(self.own)} training pairs for a batch of {config.batch}; lower the batch")
         self.config, self.part, self.names = config, part, [f"{config.method.name} at the rate {rate}"]
+        self.steps = len(self.own) // config.batch
         self.log_prior = (counts.double() / counts.sum()).log().to(device)
         first = generator(config.seed, "weights")
         per_example = max(1.0, part.features.nnz / max(1, part.features.shape[0]))
@@ -277,11 +278,6 @@ class Learner(descent.Learner):
         self.size = 0 if device == "cpu" else int(most)  # of static shape where a step may be captured
         both = [self.features, self.labels]
         self.optimiser = torch.optim.Adagrad(both, rate) if self.sparse else descent.adagrad(both, rate, device)
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-        return len(self.own) // self.config.batch
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Of each step the bag of features, the labels [B] and uniform draws [m]."""

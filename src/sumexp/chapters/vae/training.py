@@ -184,16 +184,11 @@ class Learner(descent.Learner):
     def __init__(self, config: Stack, images: Tensor, device: str = "cpu") -> None:
         """Start on images of 0 and 1, [n, P]."""
         super().__init__(device)
-        self.config, self.images = config, images
+        self.config, self.images, self.steps = config, images, math.ceil(len(images) / config.batch)
         self.names = [f"member {s} ({member})" for s, member in enumerate(config.members)]
         initial = stack.initial(config.members, images.shape[1], config.variables, config.hidden, images.dtype, device)
         self.parameters = {name: tensor.requires_grad_() for name, tensor in initial.items()}
         self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device)
-
-    @property
-    def steps(self) -> int:
-        """The number of steps of an epoch."""
-        return math.ceil(len(self.images) / self.config.batch)
 
     @property
     def step(self) -> int:
