@@ -1,6 +1,5 @@
 """``claimbook runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +9,7 @@ from claimbook.cli.book import Cores, Device, Profile
 from claimbook.cli.tables import SHORT, as_size, print_table
 
 if TYPE_CHECKING:
-    from claimbook.store import Computation, Entry
-    from claimbook.tasks import Job
+    from claimbook.store import Entry
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 
@@ -21,8 +19,7 @@ Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such 
 @runs_app.command("list")
 def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "auto") -> None:
     """Print the runs in the store; with --grid, those of the grid, and how far each is."""
-    from claimbook.grids.jobs import computations, jobs_of, kind_of
-    from claimbook.grids.labels import differences
+    from claimbook.grids.jobs import computations, differences, jobs_of, kind_of
     from claimbook.store import default
 
     store = default()
@@ -80,23 +77,26 @@ def run_command(
     """Compute the runs of a grid that the store lacks."""
     from claimbook import BookError
     from claimbook.grids.filling import fill, leave_marks
-    from claimbook.grids.jobs import jobs_of, kind_of
-    from claimbook.store import default
+    from claimbook.grids.jobs import computations, jobs_of, run
+    from claimbook.store import default, processes, progress
     from claimbook.store.settings import resolve_device
 
-    wanted = jobs_of(grid, profile)
     if dry_run:
-        _dry_run(grid, profile, kind_of(device), only)
+        _dry_run(grid, profile, device)
         return
-    device = resolve_device(device)
-    if only:
-        if not (chosen := _chosen(wanted, device, only)):
-            raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
-        _here(chosen, device)
-    else:
+    jobs, device = jobs_of(grid, profile), resolve_device(device)
+    if not only:
         fill(grid, profile, device, cores)
         leave_marks(grid, profile, device)
-        typer.echo(f"{grid}, profile {profile}: all {len(wanted)} runs are in the store, {default().root}")
+        typer.echo(f"{grid}, profile {profile}: all {len(jobs)} runs are in the store, {default().root}")
+        return
+    both = zip(jobs, computations(jobs, device), strict=True)
+    if not (chosen := [(job, wanted) for job, wanted in both if wanted.key.startswith(only)]):
+        raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
+    processes.follow()
+    for job, wanted in chosen:
+        with progress.step(f"{job.name.partition('.')[2]} {wanted.key[:SHORT]}"):
+            run(job, device)
 
 
 @runs_app.command("write")
@@ -132,54 +132,28 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _here(chosen: "Sequence[tuple[Job, Computation]]", device: str) -> None:
-    """Compute in this process what the store lacks."""
-    from claimbook.grids.jobs import run
-    from claimbook.store import processes, progress
+def _dry_run(grid: str, profile: str, device: str) -> None:
+    """Print the runs of a grid and the time of those to be computed; nothing is written.
 
-    if processes.driver():  # a shell may end before what it started by nohup
-        processes.bind()
-    for job, wanted in chosen:
-        with progress.step(f"{job.name.partition('.')[2]} {wanted.key[:SHORT]}"):
-            run(job, device)
-
-
-def _chosen(jobs: "Sequence[Job]", device: str, only: str) -> "list[tuple[Job, Computation]]":
-    """The jobs whose keys begin so, with what they compute."""
-    from claimbook.grids.jobs import computations
-
-    both = zip(jobs, computations(jobs, device), strict=True)
-    return [(job, wanted) for job, wanted in both if wanted.key.startswith(only)]
-
-
-def _dry_run(grid: str, profile: str, device: str, only: str) -> None:
-    """Print what is to be computed, how long it will take and how much disk; nothing is written."""
-    from claimbook.grids.costs import estimates
-    from claimbook.grids.jobs import absent, jobs_of
-    from claimbook.grids.labels import differences
+    Their stated times are corrected by the finished runs of the grid.
+    """
+    from claimbook.grids.jobs import absent, computations, jobs_of, kind_of
     from claimbook.store import default
-    from claimbook.store.progress import as_time
 
-    store, chosen = default(), _chosen(jobs_of(grid, profile), device, only)
-    costs, rows, due = estimates(grid, device, store), [], []
-    for (job, run), about in zip(chosen, differences([job.config for job, _ in chosen]), strict=True):
-        state, seconds, size = store.status(run), costs[job.name].seconds(job), costs[job.name].size
-        rows.append((run.key[:SHORT], state, as_time(seconds), as_size(size), about))
-        if state not in ("fresh", "running"):
-            due.append((seconds, size))
-    print_table(("key", "state", "time", "disk", "settings"), rows)
-    hours = sum(seconds for seconds, _ in due) / 3600
-    cores = max((job.threads for job, _ in chosen), default=0)
+    list_command(grid, profile, device)
+    store, jobs, device = default(), jobs_of(grid, profile), kind_of(device)
+    found = [(job.seconds[device], store.find(run)) for job, run in zip(jobs, computations(jobs, device), strict=True)]
+    finished = [(seconds, entry.provenance.seconds) for seconds, entry in found if entry]
+    factor = sum(taken for _, taken in finished) / sum(stated for stated, _ in finished) if finished else 1.0
+    hours = factor * sum(seconds for seconds, entry in found if entry is None) / 3600
+    cores = max((job.threads for job in jobs), default=0)
     unit = "GPU hours" if device == "cuda" else f"hours on {cores} core{'s' * (cores != 1)}"
-    typer.echo(f"\n{grid}, profile {profile}, device {device}: {len(due)} of {len(chosen)} runs to compute")
-    typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}")
-    typer.echo(f"disk: {as_size(sum(size for _, size in due))} in {store.root}")
-    for name in dict.fromkeys(job.name for job, _ in chosen):
-        n, reference = costs[name].finished, "an H200" if device == "cuda" else "one core"
-        source = f"{n} finished run{'s' * (n != 1)} on {device}" if n else f"the grid's figures for {reference}"
-        typer.echo(f"estimate: {name} from {source}")
-    if lacking := absent(grid, profile):
-        typer.echo(f"data: without {', '.join(lacking)}; to have more runs: sumexp data fetch NAME")
+    source = f"{len(finished)} finished runs" if finished else "an H200" if device == "cuda" else "one core"
+    due = f"{len(jobs) - len(finished)} of {len(jobs)} runs to compute"
+    typer.echo(f"\n{grid}, profile {profile}, device {device}: {due}")
+    typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}, by the speed of {source}")
+    if missing := absent(grid, profile):
+        typer.echo(f"data: without {', '.join(missing)}; to have more runs: sumexp data fetch NAME")
 
 
 def _cost(entry: "Entry | None") -> tuple[str, str, str, str]:

@@ -1,8 +1,10 @@
 """The runs of a grid, as the modules ``X.grids`` of the package declare them, and what of them a chapter shows."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib import import_module
+from typing import Any
 
 from claimbook import project
 from claimbook.authoring import runs
@@ -19,11 +21,6 @@ def grids() -> Mapping[str, Grid]:
     packages = sorted(file.parent.name for file in project.folder(project.declared("grids")).glob("*/grids.py"))
     modules = (import_module(complete_grids.module(package)) for package in packages)
     return {name: grid for module in modules for name, grid in module.GRIDS.items()}
-
-
-def computation(job: Job, device: str, code: Mapping[str, str] | None = None) -> Computation:
-    """What a job computes; of many see :func:`computations`."""
-    return runs.computation(job.task, job.config, data=job.data, device=device, threads=job.threads, code=code)
 
 
 def run(job: Job, device: str) -> runs.Run:
@@ -45,9 +42,12 @@ def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
 
 
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
-    """What each job computes, in their order; the code of a task is found once."""
+    """What each job computes; the code of a task is looked up once."""
     code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
-    return [computation(job, device, code[job.task]) for job in jobs]
+    return [
+        runs.computation(one.task, one.config, data=one.data, device=device, threads=one.threads, code=code[one.task])
+        for one in jobs
+    ]
 
 
 def asked(chapter: str, profile: str, device: str) -> list[Computation]:
@@ -68,3 +68,11 @@ def absent(grid: str, profile: str) -> list[str]:
 def kind_of(device: str) -> str:
     """``cpu`` or ``cuda``, whether or not it is here."""
     return device if device in ("cpu", "cuda") else resolve_device(device)
+
+
+def differences(configs: Sequence[Any]) -> list[str]:
+    """For each config the settings that it does not share with all the others, such as ``noise=gumbel steps=3``."""
+    settings = [{name: str(value) for name, value in asdict(config).items()} for config in configs]
+    names = dict.fromkeys(name for each in settings for name in each)
+    varying = [name for name in names if len({each.get(name) for each in settings}) > 1]
+    return [" ".join(f"{name}={each[name][:60]}" for name in varying if name in each) for each in settings]

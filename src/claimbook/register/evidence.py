@@ -54,8 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; work out today's keys before a test runs."""
     config.addinivalue_line("markers", "claim(id, *, shows, evidence): what a test shows of an entry of claims/")
-    if processes.driver():  # workers of xdist wait for nobody either
-        processes.bind()
+    processes.follow()
     # Of workers of xdist the reports reach the main process, which also says what is left out.
     config.stash[_PASSED] = frozenset(getattr(config, "workerinput", {}).get("sumexp_passed", ()))
     keeps, leaves_out = config.getoption("--keep-evidence"), config.getoption("--stored-evidence")

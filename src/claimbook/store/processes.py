@@ -1,7 +1,7 @@
-"""No process outlives its driver: who computes ends within seconds of the one that asked for it, however that one ends.
+"""No process outlives its driver: a process ends within seconds of the one that started it, however that one ends.
 
-A process that was killed by SIGKILL can end nobody, so each one watches for itself: its parent, and the driver of the
-build, which it knows from the environment.
+A process that was killed by SIGKILL can end nobody, so each watches its parent, and the driver of the build, whose id
+is in the environment.
 """
 
 import os
@@ -10,6 +10,8 @@ import threading
 import time
 from contextlib import suppress
 from typing import NoReturn
+
+import psutil
 
 from claimbook.store.files import HELD
 
@@ -25,32 +27,26 @@ def drive() -> None:
     os.environ[DRIVER] = f"{os.getpid()} {_started(os.getpid())}"
 
 
-def driver() -> str:
-    """Who drives this process; empty if nobody does."""
-    return os.environ.get(DRIVER, "")
-
-
-def is_there(driver: str) -> bool:
-    """Whether a driver has not ended; so has nobody."""
-    pid, _, started = driver.partition(" ")
-    return not driver or _started(int(pid)) == started
+def follow() -> None:
+    """End this process with its driver, if it has one: a shell may end before what it started by ``nohup``."""
+    if os.environ.get(DRIVER):
+        bind()
 
 
 def bind(parent: int | None = None) -> None:
     """End this process and all that it started as soon as its driver or its parent (by default that of now) is gone."""
-    threading.Thread(target=_watch, args=(parent or os.getppid(), driver()), daemon=True).start()
+    threading.Thread(target=_watch, args=(parent or os.getppid(), os.environ.get(DRIVER, "")), daemon=True).start()
 
 
 def _watch(parent: int, driver: str) -> None:
-    while os.getppid() == parent and is_there(driver):
+    pid, _, started = driver.partition(" ")
+    while os.getppid() == parent and (not driver or _started(int(pid)) == started):
         time.sleep(_EVERY)
     end(1)
 
 
 def end(code: int) -> NoReturn:
     """End this process at once, after all that it started; its scratch folders go too."""
-    import psutil
-
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             child.kill()
@@ -60,9 +56,7 @@ def end(code: int) -> NoReturn:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, so that another one of its number is not taken for it; empty if there is none."""
-    import psutil
-
+    """When a process was started, so that another one of its number is not taken for it; empty if it has ended."""
     try:
         process = psutil.Process(pid)
         return "" if process.status() == psutil.STATUS_ZOMBIE else repr(process.create_time())

@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from claimbook import BookError
 from claimbook.authoring import runs
 from claimbook.cli.commands import app
-from claimbook.grids import costs, filling, jobs
-from claimbook.grids.labels import differences
+from claimbook.grids import filling, jobs
+from claimbook.grids.jobs import differences
 from claimbook.pipeline import scheduler
 from claimbook.pipeline.inputs import declared_runs, parse, source_path
 from claimbook.store import Computation, complete_grids, default, entries, parts
@@ -83,7 +83,8 @@ def job(number: int, seconds: float = 1.0, data: tuple[str, ...] = ()) -> Job:
 
 
 def wanted(number: int) -> Computation:
-    return jobs.computation(job(number), "cpu")
+    [found] = jobs.computations([job(number)], "cpu")
+    return found
 
 
 def kept(number: int) -> runs.Run:
@@ -105,7 +106,7 @@ def half_done(number: int) -> Path:
 def test_a_job_lies_where_the_notebook_looks() -> None:
     [first, *_] = tiny("smoke", lambda name: False)
     run = jobs.run(first, "cpu")
-    assert jobs.computation(first, "cpu").key == run.key == runs.cached(task, Config(0), threads=2).key
+    assert wanted(0).key == run.key == runs.cached(task, Config(0), threads=2).key
     assert CALLS == [0]
 
 
@@ -144,33 +145,14 @@ def test_a_run_is_shown_by_the_first_digits_of_its_key() -> None:
     assert "is damaged: its files are not those that were written" in command("show", run.key, code=1)
 
 
-def finish(number: int, seconds: float, size: int) -> None:
-    """Leave a finished run that took so long and is so large."""
+def finish(number: int, seconds: float) -> None:
+    """Leave a finished run that took so long."""
     kept(number)
     entry = place(number)
     record = json.loads((entry / "entry.json").read_text())
     record["provenance"]["seconds"] = seconds
     (entry / "entry.json").write_text(json.dumps(record))
-    arrays = entry / "arrays.npz"
-    other = sum(path.stat().st_size for path in entry.iterdir()) - arrays.stat().st_size
-    arrays.write_bytes(arrays.read_bytes().ljust(size - other, b"\0"))
     (entry / "SHA256SUMS").write_text(entries._sums(entry))
-
-
-def test_finished_runs_correct_the_estimate() -> None:
-    name = f"{__name__}.task"
-    [*_, third] = tiny("smoke", lambda name: False)
-    stated = costs.estimates("tiny", "cpu", default())[name]
-    assert stated == costs.Estimate("cpu")
-    assert stated.seconds(third) == 3 / 2
-    finish(0, seconds=1.0, size=10_000)
-    finish(1, seconds=9.0, size=20_000)
-    measured = costs.estimates("tiny", "cpu", default())[name]
-    assert measured == costs.Estimate("cpu", 2, (1 + 9) / (1 / 2 + 2 / 2), (10_000 + 20_000) / 2)
-    assert measured.seconds(third) == 10.0
-    half_done(2)
-    assert costs.estimates("tiny", "cpu", default())[name] == measured
-    assert costs.estimates("tiny", "cuda", default())[name].finished == 0
 
 
 def test_what_the_profile_paper_costs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,28 +170,18 @@ def test_what_the_profile_paper_costs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) 
     assert hours("longtail", "residual") == pytest.approx(49 * 5 * 256 * (84 + 197) * 0.0095 / 3600, rel=0.01)
 
 
-def test_runs_of_all_profiles_correct_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
-    number_of = {"smoke": 5, "cpu": 6, "paper": 7}
-    ask_for(monkeypatch, lambda profile, there: (job(number_of[profile]),))
-    finish(5, seconds=1.0, size=10_000)
-    finish(7, seconds=3.0, size=10_000)
-    assert costs.estimates("tiny", "cpu", default())[f"{__name__}.task"] == costs.Estimate("cpu", 2, 4.0, 10_000)
-
-
 def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
     printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
     assert "3 of 3 runs to compute" in printed
-    assert "from the grid's figures for one core" in printed
+    assert "time: 0.00083 hours on 2 cores, by the speed of one core" in printed  # (1 + 2 + 3) / 2 / 3600
     assert "data: without mnist" in printed
     assert not root.exists()
     assert CALLS == []
-    finish(0, seconds=8281.0, size=10_000)
+    finish(0, seconds=8281.0)
     printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
     assert "2 of 3 runs to compute" in printed
-    assert "time: 12 hours on 2 cores" in printed  # (2 + 3) * 8281 / 3600 = 11.501
-    assert "disk: 20.0 kB" in printed
-    assert "from 1 finished run on cpu" in printed
-    assert "GPU hours" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
+    assert "time: 12 hours on 2 cores, by the speed of 1 finished runs" in printed  # (2 + 3) * 8281 / 3600 = 11.501
+    assert "GPU hours, by the speed of an H200" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
 
 
 def test_one_run_of_a_grid_is_computed_here_and_once() -> None:
@@ -232,7 +204,7 @@ def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tasks[0].arguments == ("runs", "run", *settings)
     assert (tasks[0].threads, tasks[0].gpu) == (2, False)
     assert filling.longest_first("tiny", "smoke", "cuda")[0].gpu
-    finish(2, seconds=600.0, size=10_000)
+    kept(2)
     tasks = filling.longest_first("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0)]
 

@@ -63,7 +63,7 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, bool]:
     monkeypatch.setattr(datasets, "available", lambda name: there.get(name, data(name)))
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": CODE[0] for name in names})
     monkeypatch.setattr(jobs, "grids", lambda: {"tiny": tiny})
-    monkeypatch.setattr(complete_grids, "mark", lambda *names: jobs.computation(Job(task, Config(9)), "cpu"))
+    monkeypatch.setattr(complete_grids, "mark", lambda *names: jobs.computations([Job(task, Config(9))], "cpu")[0])
     return there
 
 

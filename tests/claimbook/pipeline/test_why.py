@@ -148,7 +148,7 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(jobs, "grids", lambda: {"one": grid, "two": grid})
     monkeypatch.setattr(parts, "modules", lambda names: {})  # the task is in none of the package
-    assert jobs.asked("one", "smoke", "cuda") == [jobs.computation(job, "cuda") for job in tasks]
+    assert jobs.asked("one", "smoke", "cuda") == jobs.computations(tasks, "cuda")
     assert jobs.asked("three", "smoke", "cuda") == []
 
     def rows() -> dict[str, str]:
@@ -159,9 +159,9 @@ def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyP
         assert {line[1] for line in lines} == {tasks[0].name}
         return {line[-1]: line[2] for line in lines}
 
-    keys = [jobs.computation(job, "cpu").key[:12] for job in tasks]
+    keys = [wanted.key[:12] for wanted in jobs.computations(tasks, "cpu")]
     assert rows() == dict.fromkeys(keys, "missing")
-    fresh, damaged, half_done, running = (jobs.computation(job, "cpu") for job in tasks)
+    fresh, damaged, half_done, running = jobs.computations(tasks, "cpu")
     keep(fresh)
     (keep(damaged) / "entry.json").write_text("{}")
     for one in (fresh, half_done):  # the first by a process that was killed before it removed it
@@ -195,7 +195,9 @@ def test_a_chapter_asks_for_runs_on_what_is_whole(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(jobs, "grids", lambda: {"one": grid})
 
     def said(profile: str) -> list[str]:
-        return [name for name in sets if jobs.computation(found[name], "cpu") in jobs.asked("one", profile, "cpu")]
+        return [
+            name for name in sets if jobs.computations([found[name]], "cpu")[0] in jobs.asked("one", profile, "cpu")
+        ]
 
     assert said("paper") == list(sets)
     assert said("cpu") == ["digits"]

@@ -40,8 +40,8 @@ subprocess.Popen([sys.executable, "-c", {lines!r}], stdout=open({output!r}, "w")
 def test_what_a_shell_has_started_goes_on_when_the_shell_ends(tmp_path: Path) -> None:
     """As by ``nohup claimbook runs run --grid vae &``: nobody drives it."""
     lines = (
-        "import time\nfrom claimbook.cli import runs\nfrom claimbook.store import processes\n"
-        "processes._EVERY = 0.05\nruns._here([], 'cpu')\ntime.sleep(1)\nprint('at the end')"
+        "import time\nfrom claimbook.store import processes\n"
+        "processes._EVERY = 0.05\nprocesses.follow()\ntime.sleep(1)\nprint('at the end')"
     )
     output = tmp_path / "output"
     environment = os.environ | {processes.DRIVER: "", "SUMEXP_STORE": str(tmp_path / "store")}
