@@ -72,6 +72,8 @@ def test_differences_are_paired_by_seed_and_by_image() -> None:
     assert found.images.half_width == pytest.approx(interval([2, 8 / 3, 10 / 3]).half_width)
     back = comparison.difference(second, first, "bound")
     assert back.seeds.mean == -found.seeds.mean
+    condensed = replace(second, test={one: values.mean(1, keepdims=True) for one, values in second.test.items()})
+    assert comparison.difference(first, condensed, "bound").apart.tolist() == pytest.approx(np.array([[3.0], [2], [3]]))
 
 
 def test_curves_of_differences() -> None:

@@ -123,9 +123,15 @@ def speed(first: Trained, second: Trained) -> Interval:
 
 
 def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
-    """The difference ``first - second`` of a criterion on the test images; a ValueError if the seeds differ."""
+    """The difference ``first - second`` of a criterion on the test images; a ValueError if the seeds differ.
+
+    Where one of them has means over images alone, so has the difference.
+    """
     _check(first, second)
-    return Difference(first.test[criterion] - second.test[criterion])
+    pair = [first.test[criterion], second.test[criterion]]
+    if pair[0].shape != pair[1].shape:
+        pair = [values.mean(1, keepdims=True) for values in pair]
+    return Difference(pair[0] - pair[1])
 
 
 def name(temperature: Temperature) -> str:
