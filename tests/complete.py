@@ -1,8 +1,9 @@
 """The runs of a grid, of the store or of the book: what experiments on trained networks rest on. Nothing is trained."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 from claimbook.authoring import runs
 from claimbook.store import lookups
@@ -25,3 +26,33 @@ def complete(
         if entries and len(entries) == len(asked):
             return [runs.read(entry) for entry in entries]
     return runs.from_book([runs.computation(task, one, data=data(one), code=code) for one in asked])
+
+
+@dataclass(frozen=True)
+class Complete(Generic[Config]):
+    """All runs of a plan.
+
+    Attributes:
+        profile: the profile that asks for them.
+        configs: their settings.
+        runs: the runs, in the same order.
+    """
+
+    profile: str
+    configs: Sequence[Config]
+    runs: Sequence[runs.Run]
+
+    @property
+    def stated(self) -> dict[str, Any]:
+        """What a finding says that it rests on."""
+        return {"profile": self.profile, "keys": tuple(run.key for run in self.runs)}
+
+
+def largest(
+    task: Task[Config], asked: Callable[[str], Sequence[Config]], data: Callable[[Config], tuple[str, ...]]
+) -> Complete[Config] | None:
+    """Those of the largest profile of which all are there; None if none is."""
+    for profile in ("paper", "cpu"):
+        if (configs := asked(profile)) and (found := complete(task, configs, data)):
+            return Complete(profile, configs, found)
+    return None

@@ -31,9 +31,9 @@ def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.Monke
 def test_autoencoders_need_every_temperature_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
 
-    def complete(task: object, stacks: Sequence[Stack], data: object) -> None:
+    def nothing(task: object, stacks: Sequence[Stack], data: object) -> None:
         asked.append(len({member.temperature for stack in stacks for member in stack.members}))
 
-    monkeypatch.setattr(cached, "complete", complete)
+    monkeypatch.setattr(complete, "complete", nothing)
     assert cached.found("mnist") is None
     assert asked == [len(grids.PLANS[profile]["mnist"].temperatures) + 1 for profile in ("paper", "cpu")]

@@ -222,14 +222,6 @@ def test_the_published_schedule() -> None:
     assert rates == pytest.approx([0.1, 0.1, 0.01, 0.01, 0.001, 0.001])
 
 
-def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
-    with pytest.raises(ValueError, match="there are 75 training pictures for a batch of 100; lower the batch"):
-        train(replace(TINY, batch=100), data)
-    kept = data.train_labels != 1
-    with pytest.raises(ValueError, match="class 1 has no training picture"):
-        train(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
-
-
 def test_the_task_reads_its_data() -> None:
     found = residual.train(replace(TINY, epochs=1))
     assert found.arrays["counts"].tolist() == images.counts("digits", "exp").tolist()

@@ -1,6 +1,5 @@
 """The next-word model on tiny corpora and on its data."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import exp, log, sqrt
 
@@ -18,15 +17,6 @@ from sumexp.datasets import Corpus
 from tests.models.texts import corpus
 
 TRAINED_ON = [text.split() for text in ["a b a b a c a c a b", "c c b a d"]]
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """A handful of words gives two threads nothing to do but wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def counts_of(rows: list[list[float]]) -> sparse.csr_array:

@@ -88,13 +88,6 @@ def test_a_group_without_a_test_pair_is_left_out(tmp_path: Path) -> None:
     assert set(found[Method()].recall) == {"head", "torso", "full"}
 
 
-def test_a_label_that_is_not_trained_moves_no_quantile() -> None:
-    counts = np.array([0, 0, 0, 0, 9, 5, 1])
-    assert {name: np.flatnonzero(own).tolist() for name, own in members(counts).items()} == {
-        "head": [4], "torso": [5], "tail": [6], "full": [4, 5, 6]
-    }  # fmt: skip
-
-
 def test_a_file_of_another_form(tmp_path: Path) -> None:
     (tmp_path / "train").write_text("2 3\n")
     with pytest.raises(DataError, match="line 1: expected three numbers"):

@@ -4,19 +4,22 @@ Which comparison decides which finding stands in `sumexp.chapters.retrieval.grid
 """
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 
 from claimbook.register.model import State
 from sumexp import datasets
-from sumexp.chapters import intervals
+from sumexp.chapters import intervals, retrieval
 from sumexp.chapters.intervals import Interval, paired
+from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.groups import GROUPS, groups
 from sumexp.chapters.models.sampled.methods import LAWS, Method, Weighting
-from sumexp.chapters.retrieval import Config, grids, judging
-from tests.retrieval.cached import Found, found
+from sumexp.chapters.retrieval import Config, grids, judging, summary
+from tests.complete import largest
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
 
@@ -67,12 +70,31 @@ def test_delicious_itself_has_these_numbers() -> None:
 # -- findings ----------------------------------------------------------------------------------------------------------
 
 
-def cached() -> Found:
-    runs = found("delicious")
-    if runs is None:
-        pytest.skip("not all runs of the profiles cpu or paper on Delicious are in the store: make runs GRID=retrieval")
-    return runs
+class Found:
+    """The runs on Delicious.
 
+    Attributes:
+        stated: what a finding rests on.
+        methods: what the runs say of each method.
+        m: the number of negatives.
+    """
+
+    def __init__(self) -> None:
+        plans = {name: grids.PLANS[name]["delicious"] for name in ("paper", "cpu")}
+        runs = largest(retrieval.train, lambda name: grids.configs("delicious", plans[name]), grids.data)
+        if runs is None:
+            pytest.skip("not all runs of a profile on Delicious are in the store: make runs GRID=retrieval")
+        self.stated: dict[str, Any] = runs.stated
+        pairs = zip(runs.configs, runs.runs, strict=True)
+        self.methods = summary.summaries((config.method, run.arrays) for config, run in pairs)
+        self.m = plans[runs.profile].negatives
+
+    def at_ten(self, method: Method, group: str) -> Values:
+        """Recall at 10 of each seed."""
+        return self.methods[method].recall[group][:, judging.RECALLS.index(10)]
+
+
+cached = cache(Found)
 
 CONFIDENCE = intervals.family_confidence("retrieval")
 """Of each interval that decides: three claims share 5 %."""
@@ -81,7 +103,7 @@ CONFIDENCE = intervals.family_confidence("retrieval")
 def all_above(finding: State, runs: Found, differences: Sequence[Interval]) -> None:
     """State what decides whether all lie above zero."""
     one = intervals.all_above(differences, grids.ALIKE).interval
-    finding(one, (0, None), margin=grids.ALIKE, data="delicious", profile=runs.profile, keys=runs.keys)
+    finding(one, (0, None), margin=grids.ALIKE, data="delicious", **runs.stated)
 
 
 def falls(runs: Found, methods: Sequence[Method]) -> list[Interval]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sumexp.chapters.vae import Member, Temperature, comparison, grids, train
 from sumexp.chapters.vae.comparison import Trained
 from sumexp.chapters.vae.config import Source, Stack
-from tests.complete import complete
+from tests.complete import largest
 
 
 @dataclass(frozen=True)
@@ -14,13 +15,11 @@ class Found:
     """The runs of the families that are crossed with temperature, on one data set.
 
     Attributes:
-        profile: the profile that asks for them.
-        keys: theirs.
-        cases: what they say, by case.
+        stated: what a finding rests on.
+        cases: what the runs say, by case.
     """
 
-    profile: str
-    keys: tuple[str, ...]
+    stated: Mapping[str, Any]
     cases: Mapping[Member, Trained]
 
     def pairs(self) -> list[tuple[Temperature, Trained, Trained]]:
@@ -31,15 +30,17 @@ class Found:
 
 def found(source: Source) -> Found | None:
     """Those of the largest profile of which all are there; None if none is."""
-    for profile in ("paper", "cpu"):
-        if plan := grids.PLANS[profile].get(source):
-            asked = [stack for stack in grids.stacks(source, plan) if _families(stack) == set(grids.CORE)]
-            if own := complete(train, asked, grids.data):
-                cases: dict[Member, Trained] = {}
-                for stack, run in zip(asked, own, strict=True):
-                    cases = comparison.joined(cases, comparison.gathered(stack, run.arrays, run.history))
-                return Found(profile, tuple(run.key for run in own), cases)
-    return None
+
+    def asked(profile: str) -> list[Stack]:
+        plan = grids.PLANS[profile].get(source)
+        return [one for one in grids.stacks(source, plan) if _families(one) == set(grids.CORE)] if plan else []
+
+    if (runs := largest(train, asked, grids.data)) is None:
+        return None
+    cases: dict[Member, Trained] = {}
+    for stack, run in zip(runs.configs, runs.runs, strict=True):
+        cases = comparison.joined(cases, comparison.gathered(stack, run.arrays, run.history))
+    return Found(runs.stated, cases)
 
 
 def _families(stack: Stack) -> set[Member]:

@@ -33,7 +33,7 @@ def order(source: Source, finding: State) -> None:
         if decided.verdict == "undecided":
             said = ", ".join(f"{one.low:.2f} to {one.high:.2f}" for one in found_at)
             pytest.skip(f"{name}: the order depends on the temperature, which our text of the paper lost ({said})")
-        finding(decided.interval, (None, 0), data=source, profile=cached.profile, keys=cached.keys)
+        finding(decided.interval, (None, 0), data=source, **cached.stated)
 
 
 PARTS = 6
