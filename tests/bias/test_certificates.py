@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from itertools import combinations_with_replacement, permutations, product
+from itertools import permutations, product
 
 import mpmath
 import pytest
@@ -246,20 +246,6 @@ def test_a_scheme_that_may_read_all_has_no_certificate() -> None:
         certificates.certify(reading.with_replacement((Q(1, 3),) * 3, 3), (1,) * 3, (2,) * 3)
 
 
-def test_two_draws_with_replacement_from_three_have_no_unbiased_estimator() -> None:
-    # n = 3, k = 2 on the values 1, 2, 3: unknown h at each of 6 multisets of two, one equation per multiset of three.
-    values, n, k = (1, 2, 3), 3, 2
-    unknown = list(combinations_with_replacement(values, k))
-    matrix, right = [], []
-    for a in combinations_with_replacement(values, n):
-        row = dict.fromkeys(unknown, Q(0))
-        for drawn in product(a, repeat=k):
-            row[tuple(sorted(drawn))] += Q(1, n**k)
-        matrix.append(list(row.values()))
-        right.append(softmax(a))
-    assert not consistent(matrix, right)
-
-
 def test_a_scheme_reads_the_indices_that_it_names() -> None:
     law = reading.outcomes(adaptive, (1, 5, 2, 3))
     # From 0 (value 1, small): stop 1/4, or on to 3, then back to 1 or stop. From 1 (value 5, large): 2 and stop.
@@ -317,7 +303,3 @@ def test_the_mixed_derivatives_of_few_classes(n: int) -> None:
     total = sum(b)
     expected = (-1) ** n * sp.factorial(n) * (total - (n + 1) * b[0]) / total ** (n + 2)
     assert sp.simplify(sp.diff(b[0] / total, *b) - expected) == 0
-    a = b[1:]
-    share = a[0] / (1 + sum(a))
-    expected = (-1) ** (n - 1) * sp.factorial(n - 1) * (1 + sum(a) - n * a[0]) / (1 + sum(a)) ** (n + 1)
-    assert sp.simplify(sp.diff(share, *a) - expected) == 0

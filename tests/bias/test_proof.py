@@ -86,21 +86,6 @@ def test_the_hypothesis_is_contradictory_exactly_for_k_below_n(n: int, k: int) -
     assert consistent(*two_valued_system(n, k, LOW, HIGH)) == (k == n)
 
 
-def test_a_set_of_choices_collapses_where_entries_coincide() -> None:
-    # B13. a = (1, 1, 2), k = 2: the choices {1,1}, {1,2}, {1,2} are two as a set, and 3 = binom(3,2) are needed.
-    a, k = (Q(1), Q(1), Q(2)), 2
-    as_set = set(combinations(a, k))
-    assert len(as_set) == 2 < comb(3, 2)
-
-    def product(*z: Fraction) -> Fraction:
-        return prod(z, start=Q(1))
-
-    # (n-k)!/n! = 1/6; each choice in 2 orders: (2 1 + 2 2)/6 = 1 instead of (2 1 + 2 2 + 2 2)/6 = 5/3.
-    printed = sum((product(*z) for chosen in as_set for z in permutations(chosen)), Q(0)) / 6
-    assert printed == 1
-    assert expectation(product, uniform_tuples(3, k), a) == Q(5, 3)
-
-
 @pytest.mark.claim("bias-eq-11", shows="statement", evidence="exact")
 @pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 6) for k in range(n + 1)])
 def test_the_sum_over_subsets_of_positions_is_the_mean(n: int, k: int) -> None:

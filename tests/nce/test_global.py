@@ -270,23 +270,6 @@ def test_unseen_pairs_at_minus_infinity_with_thousands_of_classes() -> None:
     assert global_nce.entropy(joint, n).item() == pytest.approx(mean, rel=1e-12)
 
 
-@pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="quadrature")
-@given(seed=st.integers(0, 10**6), spread=st.floats(0, 8))
-@few
-def test_the_bound_holds_for_any_score_up_to_many_candidates(seed: int, spread: float) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    joint = Joint.from_counts(torch.rand(5, 7, generator=generator, dtype=torch.float64) ** 6 + 1e-9)
-    noise = spread * torch.randn(5, 7, generator=generator, dtype=torch.float64)
-    counts = [2, 4, 64, 65536]
-    best = global_nce.bound(joint, joint.pmi, counts)
-    highest = torch.tensor(counts, dtype=torch.float64).log().clamp_max(joint.mutual_information.item())
-    for scores in (joint.pmi + noise, noise):
-        bounds = global_nce.bound(joint, scores, counts)
-        assert bool((bounds <= best + 1e-11).all())
-        assert bool((bounds <= highest + 1e-11).all())
-    assert best[-1].item() == pytest.approx(joint.mutual_information.item(), abs=2e-3)  # and meets both ends
-
-
 @pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="exact")
 @pytest.mark.parametrize("p", [P, FULL])
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -378,47 +361,6 @@ def test_descending_the_exact_loss_reaches_the_optimal_scores(n: int) -> None:
     difference = theta.view(2, 3) - global_nce.optimal_scores(joint, log_q)
     assert (difference - difference[:, :1]).abs().max() < 1e-6
     assert torch.allclose(global_nce.recover(theta.view(2, 3), log_q), joint.y_given_x, atol=1e-7)
-
-
-def test_without_a_second_candidate_or_common_support_no_score_is_optimal() -> None:
-    # C4, outside the hypotheses of the entry. N = 1: every model has loss 0, whatever its scores.
-    alone = rational.global_law(FULL, NOISE, 1)
-    for weights in (FULL, [[Q(1), Q(2), Q(3)], [Q(7), Q(1), Q(1)]]):
-        assert rational.cross_entropy(alone, rational.softmax_model(weights)) == NOTHING
-    # q(y_3) = 0 < pop(y_3): the larger s(y_3), the smaller the loss, without end.
-    p, q = [[Q(5, 10), Q(3, 10), Q(2, 10)]], [Q(1, 2), Q(1, 2), Q(0)]
-    law = rational.global_law(p, q, 2)
-    losses = [
-        rational.cross_entropy(law, rational.softmax_model([[Q(1), Q(3, 5), Q(10) ** k]])) - rational.entropy(law)
-        for k in range(6)
-    ]
-    # With the right odds among y_1 and y_2 what is left is pop(y_3) E log(1 + e^(s_j - s_3)):
-    for k, excess in enumerate(losses):
-        left = Q(1, 2) * (rational.log(1 + Q(1, 10**k)) + rational.log(1 + Q(3, 5 * 10**k)))
-        assert excess == Q(2, 10) * left
-        assert excess != NOTHING
-    assert sorted(map(float, losses), reverse=True) == list(map(float, losses))
-    # pop(y_3) = 0 < q(y_3): the other way round.
-    assert global_nce.optimal_scores(joint_of(P))[0, 2] == -INF
-
-
-@pytest.mark.parametrize(
-    "pop, q, recovered",
-    [
-        ([Q(1, 2), Q(1, 2)], [Q(1), Q(0)], [1, 0]),
-        ([Q(5, 10), Q(3, 10), Q(2, 10)], [Q(1, 2), Q(1, 2), Q(0)], [Q(5, 8), Q(3, 8), 0]),
-    ],
-)
-def test_classes_that_the_noise_cannot_produce_are_not_recovered(
-    pop: list[Fraction], q: list[Fraction], recovered: list[Fraction]
-) -> None:
-    # C4. Any score s(y) of a y with q(y) = 0 gives e^s q(y) = 0; on the others e^s q = pop at the optimum.
-    product = [p if noise else Q(0) for p, noise in zip(pop, q, strict=True)]
-    assert [value / sum(product) for value in product] == recovered != pop
-    scores = global_nce.optimal_scores(joint_of([pop]), log_of(q))
-    assert scores.isinf().sum() == 1  # +inf where q is 0
-    got = global_nce.recover(scores, log_of(q))[0]
-    assert got.tolist() == pytest.approx([float(value) for value in recovered], abs=1e-15)
 
 
 @pytest.mark.claim("nce-global-recover", shows="statement", evidence="proof")

@@ -1,6 +1,5 @@
 """The introduction and appendices A and B of the paper: Gibbs, the hinge loss, the cross entropy."""
 
-import math
 from fractions import Fraction
 
 import pytest
@@ -148,12 +147,3 @@ def test_descending_the_cross_entropy_reaches_the_log_joint() -> None:
     assert (difference - difference[:, :1]).abs().max() < 1e-7
     least = -(FULL.p * FULL.log_y_given_x).sum()
     assert cross_entropy(FULL, theta.view(2, 3)).item() == pytest.approx(least.item(), rel=1e-12)
-
-
-def test_the_score_of_a_pair_never_seen_runs_to_minus_infinity() -> None:
-    # C7: lowering it always helps, and at -inf the loss is the conditional entropy.
-    joint = Joint(torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64))
-    values = [cross_entropy(joint, torch.tensor([[0.0, 0.0, s]], dtype=torch.float64)).item() for s in (0, -1, -9, -30)]
-    assert values == pytest.approx([math.log(2 + math.exp(s)) for s in (0, -1, -9, -30)])
-    assert values == sorted(values, reverse=True)
-    assert values[-1] == pytest.approx(math.log(2), rel=1e-12)

@@ -23,56 +23,17 @@ SCORES, LOG_Q, EVEN = torch.zeros(2, 3), tensor(0.5, 0.25, 0.25).log(), tensor(0
 FEATURES = tensor([0.5, -1.0, 2.0], [0.0, 1.0, -0.5]).unsqueeze(-1)
 GLOBAL, LOCAL = global_nce.cross_entropy, local_nce.cross_entropy
 
-WITH_NOISE: list[Callable[[Tensor], object]] = [
-    lambda log_q: GLOBAL(JOINT, SCORES, 2, log_q),
-    lambda log_q: LOCAL(JOINT, SCORES, 2, log_q),
-    lambda log_q: global_nce.posterior(JOINT, 0, torch.tensor([0, 1]), log_q),
-    lambda log_q: local_nce.divergences(JOINT, 2, log_q),
-    lambda log_q: global_nce.recover(SCORES, log_q),
-    lambda log_q: local_nce.recover(SCORES, 2, log_q),
-    lambda log_q: families.tilted(torch.zeros(2, 3, 1), torch.zeros(1), EVEN, log_q),
-]
-
-
-@pytest.mark.parametrize("use", WITH_NOISE)
-@pytest.mark.parametrize("log_q, message", [
-    (tensor(HALF, HALF), r"log_q has shape \(2,\); it must be \[3\]"),
-    (tensor(0.5, 0.25, 0.25), r"exp\(log_q\) sums to 4.2.*not 1"),  # q itself where its logarithm is wanted
-])  # fmt: skip
-def test_a_noise_that_is_no_law(use: Callable[[Tensor], object], log_q: Tensor, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        use(log_q)
-
-
-@pytest.mark.parametrize("n", [1, 2.5, 2**53 + 1])
-@pytest.mark.parametrize("use", [
-    lambda n: GLOBAL(JOINT, SCORES, [2, n]),
-    lambda n: LOCAL(JOINT, SCORES, n),
-    lambda n: local_nce.optimal_scores(JOINT, n),
-    lambda n: local_nce.divergences(JOINT, n),
-    lambda n: local_nce.recover(SCORES, n, JOINT.y.log()),
-])  # fmt: skip
-def test_a_number_of_candidates_out_of_range(use: Callable[[object], object], n: object) -> None:
-    with pytest.raises(ValueError, match=r"n >= 2 candidates|it must be a whole number|whole number of at most"):
-        use(n)
-
-
-@pytest.mark.parametrize("use", [GLOBAL, LOCAL])
-@pytest.mark.parametrize("scores, message", [
-    (torch.zeros(3, 2), r"scores has shape \(3, 2\); the joint law has \(2, 3\)"),
-    (tensor([0.0, NAN, 0.0], [0.0, 0.0, 0.0]), r"scores\[0, 1\] is nan"),
-    (tensor([0.0, 0.0, 0.0], [INF, 0.0, 0.0]), r"scores\[1, 0\] is inf; .* only where q\(y\) = 0"),
-])  # fmt: skip
-def test_scores_that_are_none(use: Callable[..., Tensor], scores: Tensor, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        use(JOINT, scores, 2)
-
 
 def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tensor:
     return global_nce.posterior(JOINT, x, torch.as_tensor(ys), log_q)
 
 
 @pytest.mark.parametrize("call,message", [
+    (lambda: GLOBAL(JOINT, SCORES, 2, tensor(HALF, HALF)), r"log_q has shape \(2,\); it must be \[3\]"),
+    (lambda: LOCAL(JOINT, SCORES, 2, LOG_Q.exp()), r"exp\(log_q\) sums to 4.2.*not 1"),  # q itself
+    (lambda: LOCAL(JOINT, SCORES, 1), "n is 1; NCE compares n >= 2 candidates"),
+    (lambda: GLOBAL(JOINT, torch.zeros(3, 2), 2), r"scores has shape \(3, 2\); the joint law has \(2, 3\)"),
+    (lambda: LOCAL(JOINT, tensor([0.0] * 3, [INF, 0.0, 0.0]), 2), r"scores\[1, 0\] is inf; .* only where q\(y\) = 0"),
     (lambda: Joint([[0.5, 0.5]]), "list; give a floating-point tensor"),  # type: ignore[arg-type]
     (lambda: Joint(tensor([0.5, -0.1], [0.3, 0.3])), r"p\[0, 1\] is -0.1; it must be finite and not negative"),
     (lambda: Joint(tensor([0.5, 0.4])), r"p sums to 0.9, not 1; normalise it"),

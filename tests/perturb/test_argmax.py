@@ -145,16 +145,6 @@ def test_uniform_noise_against_sums_of_polynomials() -> None:
     assert max(abs(mine - float(value)) for mine, value in zip(ours.tolist(), expected, strict=True)) < 1e-15
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=str)
-def test_argmax_against_draws(noise: Continuous) -> None:
-    # Four classes for each of eight noises: 32 comparisons at z < 4.5 (7e-6 each), false-alarm rate 2.2e-4.
-    n = 200_000
-    draws = noise.sample((n, 4), torch.Generator().manual_seed(3))
-    share = torch.nn.functional.one_hot((THETA + draws).argmax(-1), 4).double().mean(0)
-    p = argmax.probabilities(THETA, noise)
-    assert bool(((share - p).abs() <= 4.5 * (p * (1 - p) / n).sqrt()).all())
-
-
 # -- discrete noise ---------------------------------------------------------------------------------------------------
 
 rationals = st.fractions(-3, 3, max_denominator=4)

@@ -5,7 +5,6 @@ import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.distributions import OneHotCategorical, RelaxedOneHotCategorical
 
 from sumexp.distributions import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb import argmax, inversion, softmax
@@ -75,15 +74,6 @@ def test_inversion_of_a_batch() -> None:
 # -- torch.distributions ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
-def test_density_is_that_of_the_relaxed_one_hot_categorical(temperature: float) -> None:
-    theirs = RelaxedOneHotCategorical(torch.tensor(temperature, dtype=torch.float64), logits=LOC)
-    value = torch.softmax(torch.randn(20, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64), -1)
-    for noise in (Gumbel(), Gumbel.mean_zero()):
-        ours = PerturbSoftmax(LOC, temperature, noise).log_prob(value)
-        assert (ours - theirs.log_prob(value)).abs().max() < 1e-12
-
-
 @pytest.mark.parametrize("noise", [Gumbel(0.0, 1.5), Gaussian(0.4, 0.7)], ids=str)
 def test_density_has_mass_one_and_the_exact_mean(noise: Noise) -> None:
     # Two classes, x = (y, 1 - y) with y = sigmoid(z), dy = y (1 - y) dz: the trapezoid rule in z.
@@ -105,25 +95,3 @@ def test_draws_follow_mean_and_variance() -> None:
         assert bool(((draws.mean(0) - law.mean).abs() < 5 * (law.variance / n).sqrt()).all())
         fourth = (draws - law.mean).pow(4).mean(0)
         assert bool(((draws.var(0) - law.variance).abs() < 5 * ((fourth - law.variance**2) / n).sqrt() + 1e-12).all())
-
-
-def test_reparameterised_draws_carry_gradients_and_shapes() -> None:
-    loc = LOC.expand(3, 4).clone().requires_grad_()
-    law = PerturbSoftmax(loc, torch.tensor(0.5), Gumbel())
-    assert (law.batch_shape, law.event_shape) == (torch.Size([3]), torch.Size([4]))
-    draws = law.rsample((5, 2))
-    assert draws.shape == (5, 2, 3, 4)
-    assert law.has_rsample
-    (gradient,) = torch.autograd.grad(draws[..., 0].sum(), loc)
-    assert bool(gradient.isfinite().all())
-    assert law.log_prob(draws).shape == (5, 2, 3)
-    assert PerturbSoftmax(LOC.float()).mean.dtype == torch.float32
-    assert not PerturbArgmax(LOC).sample((2,)).requires_grad
-
-
-def test_argmax_with_gumbel_noise_is_the_one_hot_categorical() -> None:
-    theirs, ours = OneHotCategorical(logits=LOC), PerturbArgmax(LOC)
-    value = torch.eye(4, dtype=torch.float64)
-    assert (ours.log_prob(value) - theirs.log_prob(value)).abs().max() < 1e-14
-    assert (ours.mean - theirs.mean).abs().max() < 1e-15
-    assert (ours.variance - theirs.variance).abs().max() < 1e-15

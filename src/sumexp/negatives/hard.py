@@ -63,9 +63,6 @@ def hard_losses(log_q: Tensor, m: int, beta: float, tol: float = 1e-12) -> Losse
         beta: hardness :math:`\beta\ge0`.
         tol: relative error of the quadrature and of the interpolation.
 
-    Returns:
-        scores [classes] to losses [classes], float64.
-
     Raises:
         ValueError: if the law is not positive, or m or beta is out of range.
 

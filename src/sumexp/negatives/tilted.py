@@ -22,7 +22,7 @@ where :math:`\kappa\,\mathbb E_r v^\beta=\mathbb E_P\frac1{1+v/Q}`. The right si
 The proofs are in the chapter :doc:`/notebooks/since`. The public code differs: it has m draws and takes Q = m
 (:func:`sumexp.negatives.hard.hard_minimum` is exact for that, without debiasing), estimates the positives' mean from
 one positive, so that :math:`G` can be negative and is clamped, and takes :math:`\tau` for the fraction of positives
-among the *tilted* draws (:func:`tilted_share`).
+among the *tilted* draws, which is :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`.
 
 Sources: C.-Y. Chuang et al., Debiased Contrastive Learning, NeurIPS 2020; J. Robinson et al., Contrastive Learning with
 Hard Negative Samples, ICLR 2021; their public code.
@@ -40,7 +40,7 @@ from sumexp.negatives.population import positive_laws
 
 
 def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0, weight: float = math.inf) -> Tensor:
-    r"""The scores at the stationary point, :math:`f-\log G`, deterministic, for any number of classes.
+    r"""The scores [classes] at the stationary point, :math:`f-\log G`, deterministic, in float64, without gradients.
 
     Args:
         log_p: [classes] log probabilities of the positives, finite.
@@ -49,11 +49,8 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
         beta: hardness, at least 0.
         weight: Q, positive; it must be ``math.inf`` if ``beta`` > 0, as uniqueness is not proved for finite Q.
 
-    Returns:
-        [classes], float64, without gradients.
-
     Raises:
-        ValueError: if a distribution has a zero or does not sum to 1, the shapes differ, or a number is out of range.
+        ValueError: if a distribution has a zero or a number is out of range.
 
     >>> import torch
     >>> from sumexp.negatives.tilted import tilted
