@@ -34,7 +34,7 @@ ICONS = (
 """Icons that the theme's pages name by class; those that its style sheets draw are found in these."""
 
 BY_HAND = '<div id="by-hand-'
-"""How a figure that a hand can move begins."""
+"""How an interactive figure begins."""
 
 _TEST = re.compile(r"\s*(?:async )?def (test_\w+)")
 _PATH = re.compile(r'(\d+):"[^"]*",?')
@@ -128,7 +128,7 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
 def load_by_hand(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """A page with a figure that a hand can move loads what draws it; the others do not."""
+    """Only pages with an interactive figure load its scripts and styles."""
     if doctree and any(BY_HAND in part.astext() for part in doctree.findall(nodes.raw)):
         for style in ("uplot/uPlot.min.css", "interactive.css"):
             app.add_css_file(style)

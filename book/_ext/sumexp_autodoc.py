@@ -36,14 +36,14 @@ def forget_unused(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def leave_out_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
-    """The fields of a named tuple stand among its variables: no entry of their own says that one is its third."""
+    """Skip the fields of named tuples, which are listed among the variables."""
     return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
 
 
 def name_types(
     app: Sphinx, what: str, name: str, obj: object, options: object, signature: str | None, returned: str | None
 ) -> tuple[str | None, str | None]:
-    """NumPy's types by the names that code gives them: what they stand for takes half a page in a signature."""
+    """Types in signatures by their public names."""
     return signature and array_types(signature), returned and array_types(returned)
 
 
@@ -54,7 +54,7 @@ def array_types(text: str) -> str:
 
 
 def mend_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """What stands before a colon in the text on a value is no type, for which Napoleon takes it: types are in code."""
+    """Undo Napoleon reading "text:" at the start of an attribute's docstring as its type."""
     lines[:] = [array_types(line) for line in lines]
     at = next((place for place, line in enumerate(lines) if line.startswith(":type: ")), None)
     if what in ("attribute", "data", "property") and at is not None:

@@ -1,6 +1,5 @@
-"""Formulas without LaTeX's escapes; solutions and proofs that unfold; theorems with letters."""
+"""Solutions and proofs that unfold; theorems with letters."""
 
-from re import compile as pattern
 from string import ascii_uppercase
 from typing import Any
 
@@ -12,21 +11,12 @@ from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
 from sphinx_proof.nodes import proof_node
 
-IN_TEXT = pattern(r"\\(?:text|textrm|mbox)\{[^{}]*\}")
-
 
 def free_contents(app: Sphinx, doctree: nodes.document) -> None:
     """Make what an exercise or a solution holds a plain block: as sections they would all bear one id."""
     for section in list(doctree.findall(nodes.section)):
         if section["ids"] in (["exercise-content"], ["solution-content"]):
             section.parent.replace(section, nodes.container("", *section.children))
-
-
-def plain_texts(app: Sphinx, doctree: nodes.document) -> None:
-    """Words within a formula: LaTeX wants their underscores escaped, MathJax would show the backslash."""
-    for formula in (*doctree.findall(nodes.math), *doctree.findall(nodes.math_block)):
-        if "\\_" in (text := formula.astext()):
-            formula[:] = [nodes.Text(IN_TEXT.sub(lambda found: found[0].replace("\\_", "_"), text))]
 
 
 def letter_theorems(app: Sphinx, env: BuildEnvironment) -> None:
@@ -66,5 +56,4 @@ def setup(app: Sphinx) -> None:
         app.add_node(node, override=True, html=(visit_folded, depart_folded))
     app.add_post_transform(FoldParts)
     app.connect("doctree-read", free_contents)
-    app.connect("doctree-read", plain_texts)
     app.connect("env-check-consistency", letter_theorems)

@@ -25,7 +25,7 @@ from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
-EXTENSION, TYPOGRAPHY, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "typography", "autodoc"))
+EXTENSION, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "autodoc"))
 
 
 def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
@@ -124,13 +124,6 @@ def test_a_page_opens_with_a_table_of_its_names_in_the_order_of_the_page() -> No
 @pytest.mark.parametrize("page", API)
 def test_no_page_describes_a_private_module(page: str) -> None:
     assert "._" not in API[page]
-
-
-def test_words_in_a_formula_show_no_backslash() -> None:
-    document = new_document("page")
-    document += nodes.math_block("", r"w\_1 = \text{without log\_q, or log\_p}")
-    runpy.run_path(str(TYPOGRAPHY))["plain_texts"](None, document)
-    assert document.astext() == r"w\_1 = \text{without log_q, or log_p}"
 
 
 def test_a_signature_has_numpy_s_names_of_types() -> None:

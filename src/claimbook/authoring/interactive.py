@@ -1,8 +1,7 @@
-"""Figures that a hand can move: curves over a grid of settings, computed beforehand, of which the page shows one.
+"""Interactive figures: curves for a grid of settings, computed beforehand; the page shows those of one setting.
 
-The page draws (``book/_static/interactive.js``) and computes nothing: each curve on it is one of those given here. What
-is displayed is hidden until the book's style sheet finds that scripts run, so that paper, a browser without scripts and
-a notebook outside the book have the static figure alone, under which this stands.
+``book/_static/interactive.js`` draws and computes nothing. The figure is hidden until the book's style sheet finds that
+scripts run: paper, a browser without scripts and a notebook outside the book show the static figure above it alone.
 """
 
 import json
@@ -31,7 +30,7 @@ _SCRIPT = re.compile(r"([_^])(?:\{([^}]*)\}|(\w))")
 
 @dataclass(frozen=True)
 class Control:
-    """What a hand sets: a slider, or a list to choose from; ``start`` is the number of the choice that is shown first.
+    """A slider, or a list to choose from; ``start`` is the number of the choice that is shown first.
 
     In its label, as in all texts of the page, ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
     """
@@ -102,7 +101,7 @@ def show(figure: Interactive, name: str, *, hint: str) -> None:
 
 
 def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArray[np.str_]:
-    """Each number as the page says it, of the same shape: ``0.00012`` with ``unit=" nats"`` is ``1.2 × 10⁻⁴ nats``."""
+    """Numbers as text, in the same shape: ``0.00012`` with ``unit=" nats"`` is ``1.2 × 10⁻⁴ nats``."""
     said = [typeset(format(float(value), spec)) + unit for value in values.ravel()]
     return np.array(said, dtype=np.str_).reshape(values.shape)
 
@@ -191,7 +190,7 @@ def _short(value: float) -> float | None:
 
 
 def _first(line: Line, controls: Sequence[Control]) -> str:
-    """What is said of the line at first, so that nothing moves when the script says it again."""
+    """The reading at the start, so that nothing moves when the script writes it again."""
     if line.reading is None:
         return ""
     said = np.broadcast_to(line.reading, [len(control.choices) for control in controls])

@@ -35,7 +35,7 @@ Config = TypeVar("Config")
 _adapter = cache(TypeAdapter)
 
 SHORT = 10.0
-"""Seconds that are not worth processes of their own, each of which has to import torch first."""
+"""Seconds of computing below which no worker process is started: each must import torch first."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +102,15 @@ def computed(
     save_every: float = 30.0,
     quiet: bool = False,
 ) -> Run:
-    """The run of ``task`` with ``config``: read from the store if it is there, otherwise computed and kept.
+    """The run of ``task`` with ``config``, read from the store or computed and kept there.
 
-    The arrays are the same in both cases, since a fresh run is read back. Two processes that ask for one run at once
-    compute it once. An entry that turns out damaged is computed again. A task that saves its state, at most every
-    ``save_every`` seconds, goes on where it was killed. With ``quiet`` there is no bar.
+    A fresh run is read back, so that its arrays equal a stored one's. Processes that ask for the same run at once
+    compute it once, a damaged entry is computed again, and a killed task resumes from the state that it saved, at most
+    every ``save_every`` seconds. ``quiet`` shows no bar.
 
-    The config is a dataclass, whose fields' types are checked. The task can read no other data sets than those named,
-    and torch uses as many threads as given, whatever the machine has: sums depend on it in the last digit. The store is
-    the user's by default. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
+    The fields of the config, a dataclass, are checked by their types. The task can read no data sets but those named.
+    torch uses exactly ``threads``, on which the last digit of sums depends. ``store`` defaults to the user's. Raises
+    `DataError` if a data set is unknown or undeclared, or is needed and absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device, threads=threads)
@@ -148,11 +148,9 @@ def cached_all(
 ) -> list[Run]:
     """The runs of several configs, in their order: from the store, from the book, or `computed` now.
 
-    Those on one data set have one origin: the store if it has all of them, else the book if it has, else they are
-    computed. On a CPU as many are computed side by side as fit. What is left after `SHORT` is worth processes of its
-    own; until then one run is computed after the other in this process. Two runs of one thread each, in two processes,
-    are as quick as one after the other on two threads, and many times quicker where other work disturbs: threads that
-    share a run wait for the slowest. On a GPU one runs at a time.
+    Runs on the same data set come from one place: from the store if it has all of them, else from the book if it has
+    all, else those that the store lacks are computed. After `SHORT` seconds of computing, the rest is computed by as
+    many worker processes as fit the CPU; on a GPU runs are computed one after the other.
     """
     store = store or default()
     settings: dict[str, Any] = {"device": device, "threads": threads}
@@ -181,7 +179,7 @@ def cached_all(
 def _compute_all(
     task: Task[Config], missing: list[Config], data: Callable[[Config], Sequence[str]], settings: Mapping[str, Any]
 ) -> None:
-    """Compute what the store lacks, one after the other or in processes."""
+    """Compute missing runs, one after the other or in worker processes."""
     on_cpu = torch.device(settings["device"]).type == "cpu"
     cores = max(1, (os.cpu_count() or 1) // settings["threads"]) if on_cpu else 1
     began = time.monotonic()

@@ -51,14 +51,12 @@ Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
 
 
 class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
-    """One checkable statement: a paper's, as printed but in our words, or ours. Texts have LaTeX in ``$...$``.
+    """A checkable statement, of a paper (``paper_says``, in our words) or of the book (``we_say``). LaTeX in ``$...$``.
 
-    The ``id`` is stable, since links and tests bear it: the name of its file and its own. ``paper_says`` is the
-    statement of a paper, ``we_say`` of the book; each has one of the two. The notebook ``chapter`` decides the claim,
-    unless ``open`` says why no test does yet; ``how`` is a hint how a program can. ``corrected`` is the statement that
-    holds, where the printed one does not, and an ``erratum`` such as ``B5`` explains it. If ``data`` names the sets on
-    which something was measured, experiments on others decide nothing.
-    ``lost`` says what our copy of the text lacks, without which no test can decide: the claim is open.
+    The ``id`` is stable, since links and tests name it; it begins with the name of its file. The notebook ``chapter``
+    decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint for a test. ``corrected`` is the
+    statement that holds where the printed one does not; an ``erratum`` such as ``B5`` explains it. Experiments on data
+    sets other than ``data`` decide nothing. ``lost`` says what is missing in our copy of the paper: the claim is open.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
@@ -121,10 +119,9 @@ Claims: TypeAlias = Mapping[str, Claim]
 class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """What an experiment measured: the interval over its seeds, and what the paper reports.
 
-    ``published`` is the paper's value as an interval: a number is the interval from itself to itself, ``None`` an end
-    at infinity ("lower than" is ``(None, 0)`` for a difference). A difference nearer to zero than ``margin`` counts as
-    none, if the compared shares have ``room`` for one. ``keys`` are those of its runs; ``origin`` says
-    whether they came with the book.
+    ``published`` is the paper's value as an interval: of one number both ends, ``None`` for an end at infinity ("lower
+    than" is ``(None, 0)`` for a difference). A difference within ``margin`` counts as none, if the compared shares have
+    ``room`` for a larger one. ``keys`` are those of its runs; ``origin`` says whether they came with the book.
     """
 
     estimate: float
@@ -142,7 +139,7 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
 
     @property
     def ran(self) -> str:
-        """What it rests on, in words: ``mnist, profile cpu, 4 seeds, runs 482566d1, run here``; empty if not stated."""
+        """The runs behind it, such as ``mnist, profile cpu, 4 seeds, runs 482566d1, run here``; empty if not stated."""
         parts = [
             self.data,
             self.profile and f"profile {self.profile}",
@@ -154,7 +151,7 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
 
     @property
     def verdict(self) -> str:
-        """What it says of what the paper reports, by the rule of the book: ``shown``, ``excluded`` or neither."""
+        """``shown``, ``excluded``, ``alike`` or ``undecided``, by the rule of the package's ``intervals``."""
         rule = project.module("intervals").judge
         return str(rule(self.low, self.high, self.published, self.margin, self.room))
 

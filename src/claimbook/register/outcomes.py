@@ -24,7 +24,7 @@ def module_name(path: Path) -> str:
 
 
 def file_of(module: str) -> Path:
-    """The other way round."""
+    """The test module of that name."""
     return TESTS.joinpath(*module.split(".")).with_suffix(".py")
 
 

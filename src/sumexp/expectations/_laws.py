@@ -148,8 +148,8 @@ def laplace(
     Args:
         log_laplace: maps the nodes :math:`u` [nodes] to :math:`\log L(e^u)` [\*shape, nodes], relatively accurate where
             it is near 0; its gradient is autograd's.
-        log_max: X above :math:`e^{\text{log\_max}}` is so rare that it does not matter: the range of the quadrature
-            starts at :math:`u = -\text{log\_max} - \log(100/\text{tol})`. A heavy tail needs a generous value.
+        log_max: X above ``exp(log_max)`` is so rare that it does not matter: the range of the quadrature
+            starts at ``u = -log_max - log(100 / tol)``. A heavy tail needs a generous value.
         shape: batch shape.
         device: where the nodes are to lie.
 
