@@ -1,15 +1,12 @@
 """``claimbook runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from claimbook.cli.book import Cores, Device, Profile
 from claimbook.cli.tables import SHORT, as_size, print_table
-
-if TYPE_CHECKING:
-    from claimbook.store import Entry
 
 runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
 
@@ -17,22 +14,21 @@ Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such 
 
 
 @runs_app.command("list")
-def list_command(grid: Grid = "", profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Print the runs in the store; with --grid, those of the grid, and how far each is."""
+def list_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
+    """Print the runs of a grid, and how far each is."""
     from claimbook.grids.jobs import computations, differences, jobs_of, kind_of
     from claimbook.store import default
+    from claimbook.store.progress import as_time
 
-    store = default()
-    if grid:
-        jobs = jobs_of(grid, profile)
-        both = zip(computations(jobs, kind_of(device)), differences([job.config for job in jobs]), strict=True)
-        rows = [(run.key[:SHORT], store.status(run), *_cost(store.find(run)), about) for run, about in both]
-        print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
-        return
-    entries = store.entries("run")
-    stored = [(run.computation.key[:SHORT], *_cost(run), run.computation.name) for run in entries]
-    print_table(("key", "date", "time", "size", "device", "task"), stored)
-    typer.echo(f"\n{len(entries)} runs, {as_size(sum(run.size for run in entries))}, in {store.root}")
+    store, jobs, rows = default(), jobs_of(grid, profile), []
+    for run, about in zip(computations(jobs, kind_of(device)), differences([job.config for job in jobs]), strict=True):
+        cost, entry = ("", "", "", ""), store.find(run)
+        if entry:
+            made = entry.provenance
+            date = made.finished[:16].replace("T", " ")
+            cost = date, as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
+        rows.append((run.key[:SHORT], store.status(run), *cost, about))
+    print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
 
 
 @runs_app.command("show")
@@ -49,7 +45,9 @@ def show_command(key: Annotated[str, typer.Argument(help="The run's key, or the 
     store = default()
     matching = [path for path in store.paths("run") if path.name.startswith(key)]
     if len(matching) != 1:
-        raise BookError(f"{len(matching)} runs in {store.root} begin with {key!r}; see: claimbook runs list")
+        raise BookError(
+            f"{len(matching)} runs in {store.root} begin with {key!r}; see: claimbook runs list --grid GRID"
+        )
     entry = read(matching[0])
     run = runs.read(entry)
     record = {
@@ -154,13 +152,3 @@ def _dry_run(grid: str, profile: str, device: str) -> None:
     typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}, by the speed of {source}")
     if missing := absent(grid, profile):
         typer.echo(f"data: without {', '.join(missing)}; to have more runs: sumexp data fetch NAME")
-
-
-def _cost(entry: "Entry | None") -> tuple[str, str, str, str]:
-    """Of a run: date, time, size and device, as far as they are known."""
-    from claimbook.store.progress import as_time
-
-    if entry is None:
-        return "", "", "", ""
-    made = entry.provenance
-    return made.finished[:16].replace("T", " "), as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]

@@ -119,25 +119,18 @@ def _show(plan: Plan, cores: int) -> None:
 def step(name: str, argument: str) -> None:
     """Run one step of the build that is planned here, in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
     processes.bind()
-    steps = {"notebook": _notebook_step, "pages": _pages_step}
-    steps[name](Plan.model_validate_json(PLAN.read_bytes()), argument)
-
-
-def _notebook_step(plan: Plan, name: str) -> None:
-    """Execute the notebook of a chapter, unless the store has it."""
-    store, wanted = default(), plan.notebooks[name]
-    with progress.step(name), store.locked(wanted):
+    plan = Plan.model_validate_json(PLAN.read_bytes())
+    if name == "pages":
+        gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
+        with progress.step(name):
+            pages.make(plan, int(argument))
+        return
+    store, wanted = default(), plan.notebooks[argument]
+    with progress.step(argument), store.locked(wanted):
         if store.find(wanted) is None:
-            values = notebooks.parameters(name) | wanted.settings
+            values = notebooks.parameters(argument) | wanted.settings
             with store.writing(wanted) as (folder, seal):
-                seal(notebooks.run(name, values, folder, BUILD / "logs" / f"{name}.log"))
-
-
-def _pages_step(plan: Plan, cores: str) -> None:
-    """Render the pages and keep them."""
-    gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again
-    with progress.step("pages"):
-        pages.make(plan, int(cores))
+                seal(notebooks.run(argument, values, folder, BUILD / "logs" / f"{argument}.log"))
 
 
 def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:

@@ -133,9 +133,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     TIME: _time,
     **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),
     "CPU / GPU": _ratio,
-    **dict.fromkeys(
-        ("wall", "CPU", "CPU alone", "GPU", "latest end after a kill"), lambda seconds: f"{seconds:.1f}{SPACE}s"
-    ),
+    **dict.fromkeys(SECONDS, lambda seconds: f"{seconds:.1f}{SPACE}s"),
     "peak memory": lambda size: f"{size / 2**20:,.0f}{SPACE}MiB",
     "finished (UTC)": lambda moment: f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}",
     "notebook": lambda name: f"[{name}](../notebooks/{name})",

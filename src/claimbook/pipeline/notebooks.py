@@ -32,10 +32,6 @@ SURROUNDINGS = {
 """What is fixed in the environment of who computes: Python and libraries read it when they start."""
 
 
-class NotebookError(BookError):
-    """A notebook that failed; the message says where, and where the partial notebook and the log are."""
-
-
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``)."""
     import jupytext
@@ -78,7 +74,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
             said = _said(error, path, ran, output)
             for notebook in ran:
                 _write(notebook, partial)
-            raise NotebookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
+            raise BookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
     partial.unlink(missing_ok=True)
     _collect(folder, *ran)
     return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))

@@ -15,7 +15,7 @@ from claimbook.pipeline.rendering import render
 from claimbook.pipeline.staging import DATA
 from claimbook.register import outcomes
 from claimbook.register.model import Test
-from claimbook.store import Computation, Entry, Store, default, parts
+from claimbook.store import Computation, Entry, default, parts
 from claimbook.store.files import write_text
 from claimbook.store.provenance import Meter
 
@@ -30,19 +30,18 @@ KEPT = 8
 Shown = Mapping[str, Entry | None]
 
 
-def chapters(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
+def chapters(plan: Plan) -> dict[str, Entry | None]:
     """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
-    store = store or default()
+    store = default()
     return {
         name: store.find(wanted) or next(reversed(store.entries("notebook", name)), None)
         for name, wanted in plan.notebooks.items()
     }
 
 
-def evidence(plan: Plan, store: Store | None = None) -> dict[str, Entry | None]:
+def evidence(plan: Plan) -> dict[str, Entry | None]:
     """For each test module its evidence; None where there is none yet."""
-    store = store or default()
-    return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
+    return {name: default().find(wanted) for name, wanted in plan.evidence.items()}
 
 
 def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:

@@ -27,19 +27,11 @@ def show_executed(chapters: Mapping[str, Entry | None]) -> None:
             _put(entry.path / FIGURES, BUILD / "figures" / name)
 
 
-def swap(new: Path, place: Path) -> None:
-    """Replace a file or a folder by another with no moment when half of it is there."""
-    old = place.with_name(f".{place.name}.old")
-    rmtree(old, ignore_errors=True)
-    if place.is_dir():
-        place.replace(old)
-    new.replace(place)
-    rmtree(old, ignore_errors=True)
-
-
 def _put(source: Path, place: Path) -> None:
-    part = place.with_name(f".{place.name}.part")
-    rmtree(part, ignore_errors=True)
+    """Copy a file or a folder to its place, with no moment when half of it is there."""
+    part, old = (place.with_name(f".{place.name}.{end}") for end in ("part", "old"))
+    for left in (part, old):
+        rmtree(left, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     if source.is_file():
         copy2(source, part)
@@ -47,4 +39,7 @@ def _put(source: Path, place: Path) -> None:
         part.mkdir()
         if source.is_dir():  # some copies of a store keep no empty folder
             copytree(source, part, dirs_exist_ok=True)
-    swap(part, place)
+    if place.is_dir():
+        place.replace(old)
+    part.replace(place)
+    rmtree(old, ignore_errors=True)

@@ -38,7 +38,7 @@ def status(plan: Plan, runs: Iterable[Computation] = ()) -> list[Line]:
     those of its grid, is known when it is executed.
     """
     store = default()
-    rendering = pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store))
+    rendering = pages.computation(plan, pages.chapters(plan), pages.evidence(plan))
     lines = [_line(store, one) for one in (*plan.notebooks.values(), *plan.evidence.values(), rendering)]
     there, damaged = _survey(store, ["run"])
     lines += [Line("run", path.parent.name, path.name, "damaged", bytes=size(path)) for path in damaged]
@@ -83,7 +83,7 @@ def _look(store: Store, one: Computation) -> tuple[Status, Entry | None]:
 def why(name: str, plan: Plan) -> list[str]:
     """Whether a chapter, the evidence of a test module or the pages would be computed again, and what changed."""
     store = default()
-    rendering = pages.computation(plan, pages.chapters(plan, store), pages.evidence(plan, store))
+    rendering = pages.computation(plan, pages.chapters(plan), pages.evidence(plan))
     known = {**plan.notebooks, **plan.evidence, "pages": rendering}
     if name not in known:
         raise BookError(f"no {name!r} in the book; there are {', '.join(known)}")

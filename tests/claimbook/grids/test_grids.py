@@ -122,16 +122,6 @@ def test_how_far_each_run_is() -> None:
         assert [line.split()[1] for line in table[1:]] == ["damaged", "running", "missing"]
 
 
-def test_all_runs_are_listed() -> None:
-    assert "0 runs" in command("list")
-    kept(5)
-    head, line, _, summary = command("list").splitlines()
-    assert head.split() == ["key", "date", "time", "size", "device", "task"]
-    assert line.split()[0] == place(5).name[:12]
-    assert line.split()[-1].endswith("test_grids.task")
-    assert summary.startswith("1 runs, ")
-
-
 def test_a_run_is_shown_by_the_first_digits_of_its_key() -> None:
     run = kept(2)
     record = json.loads(command("show", run.key[:8]))

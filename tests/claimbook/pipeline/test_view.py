@@ -12,13 +12,13 @@ def test_a_folder_takes_the_place_of_another(tmp_path: Path) -> None:
     place, left = tmp_path / "html", tmp_path / ".html.old"
     left.mkdir()  # of a process that was killed
     (left / "index.html").write_text("0")
+    new = tmp_path / "new"
+    new.mkdir()
     for text in ("1", "2"):
-        new = tmp_path / "new"
-        new.mkdir()
         (new / "index.html").write_text(text)
-        view.swap(new, place)
+        view._put(new, place)
         assert (place / "index.html").read_text() == text
-        assert list(tmp_path.iterdir()) == [place]
+        assert sorted(tmp_path.iterdir()) == [place, new]
 
 
 def test_the_view_has_the_pages_and_tables_that_were_rendered_last(
