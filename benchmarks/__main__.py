@@ -3,14 +3,12 @@
 import argparse
 
 from benchmarks import (
-    audit,
     batch,
     catalogue,
     decisions,
     expectations,
     fuzz,
     gpu,
-    kills,
     negatives,
     perturb,
     ranking,
@@ -21,7 +19,6 @@ from benchmarks import (
 )
 
 BENCHMARKS = {
-    "audit": audit.main,
     "batch": batch.main,
     "catalogue": catalogue.main,
     "decisions": decisions.main,
@@ -29,7 +26,6 @@ BENCHMARKS = {
     "fuzz": fuzz.main,
     "gpu": gpu.main,
     "gpu-book": gpu.book,
-    "kills": kills.main,
     "negatives": negatives.main,
     "perturb": perturb.main,
     "ranking": ranking.main,
@@ -40,7 +36,7 @@ BENCHMARKS = {
 }
 ONE_CORE = {"batch", "catalogue", "ranking", "regularised", "relaxed", "retrieval"}
 """Measured with one thread unless another number is asked for; the others with two."""
-BY_NAME = {"kills", "gpu", "gpu-book", "regularised"}
+BY_NAME = {"gpu", "gpu-book", "regularised"}
 """These take minutes or need a GPU: measured by name alone."""
 
 

@@ -6,9 +6,7 @@ import multiprocessing
 import os
 import platform
 import resource
-import shutil
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -81,15 +79,6 @@ def alone(case: Callable[..., Any], *arguments: Any) -> Any:
     """The result of a case run in a fresh process, so that its peak memory is its own."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(case, arguments)
-
-
-def checkout(place: Path) -> Path:
-    """A copy of the project, with a store of its own and no data."""
-    files = subprocess.run(["git", "ls-files", "-z"], capture_output=True, text=True, check=True).stdout
-    for file in filter(None, files.split("\0")):
-        (place / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, place / file)
-    return place
 
 
 def row(size: str, ours: Timing, others: Mapping[str, Timing | None], floor: float | None = None) -> dict[str, Any]:

@@ -179,7 +179,7 @@ def test_a_set_that_is_corrected_by_its_inclusion_is_right_and_says_how_sure_tha
         how = read_setup(prior, sampler, "relative", "mask", 30, None)
         found = effect(Truth(given(counts, prior), p, how), how, most=160)
         assert (found.kl < 1e-9, found.kl_error) == (True, pytest.approx(0.003))
-    how = read_setup(prior, "within-batch-union", "relative", "mask", 30, None, "multiset")
+    how = read_setup(prior, "within-batch-union", "relative", "mask", 30, None, np.log(prior))
     assert effect(Truth(given(counts, prior), p, how), how, most=160).kl > 0.01
 
 

@@ -60,7 +60,7 @@ def test_no_sentence_of_an_audit_has_an_exponent_for_a_share() -> None:
     for m, share in ((220, "99.6 %"), (1023, "100 %")):
         result = audit(np.full(40, 100), weights="none", hits="keep", m=m)
         assert f"{share} of examples" in " ".join(result.lines())
-        text = str(result) + report.page(result, "a.csv", "a.json")
+        text = str(result) + report.page(result, "a.json")
         assert not re.search(r"\de\+\d+ (%|nats|times)", text)
 
 
@@ -88,7 +88,9 @@ def test_right_and_change_nothing_stand_beside_no_line_that_costs_more(found: Au
         shown = kls[1:] if scored else kls
         assert (decision.verdict == "right") == (max(shown) < SMALL and price < SMALL)
         if decision.verdict == "right":
-            assert decision.change == "; ".join(dict.fromkeys(line.fix for line in lines if line.fix))
+            instead = next((line for line in lines if line.instead), None)
+            fixes = [line.fix for line in lines if line.fix and (line is instead or not line.instead)]
+            assert decision.change == "; ".join(dict.fromkeys(fixes))
         elif max(shown) >= SMALL:
             assert decision.change or any(line.instead for line in lines)
         if not decision.change:
@@ -140,3 +142,33 @@ def test_no_combination_of_options_is_right_beside_a_line_that_costs_more() -> N
         if not result.change:
             assert (result.verdict, [line.fix for line in lines]) == ("right", [""] * len(lines))
     assert min(seen["right"], seen["wrong"]) > 5
+
+
+def test_log_q_is_added_or_subtracted_and_never_both() -> None:
+    """Scores of a training without a correction, given as the truth: "subtract log q ...; add log q to the scores"."""
+    prior = COUNTS / COUNTS.sum()
+    truth = np.log(prior) + np.random.default_rng(0).standard_normal((40, 300))
+    said = audit(COUNTS, batch=64, scores=truth - np.log(prior))
+    assert said.sentence.startswith("scores that do not add up to the counts: ")
+    assert said.change == "add log q to the scores, for this audit and when you serve them"
+    how = read_setup(prior, "within-batch", "none", "keep", 63, None)
+    assert said.with_lines(cosines(prior, how, 3.0)).change == said.change
+    again = audit(COUNTS, batch=64, scores=truth)
+    assert again.change.endswith("positive's included, or add log q to the scores that you serve, not both")
+    assert audit(COUNTS, weights="relative", batch=64, scores=truth).change == ""
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_probabilities_are_not_read_as_logits_or_log_q(dtype: type) -> None:
+    """They were: "the scores look like log P/q", and a table 11 nats from the right one."""
+    p = np.random.default_rng(0).dirichlet(np.ones(300), 40)
+    with pytest.raises(AuditError, match="probabilities; give their logarithms"):
+        audit(COUNTS, m=8, scores=p.astype(dtype))
+    for table in (COUNTS / COUNTS.sum(), COUNTS):
+        with pytest.raises(AuditError, match="as probabilities or counts do; give their logarithms"):
+            audit(COUNTS, m=8, weights="relative", log_q=table)
+    audit(COUNTS, m=8, scores=np.log(p), examples=1)
+
+
+def test_no_more_classes_stay_in_the_top_than_there_are() -> None:
+    assert "3 of the true top 3 stay" in audit(np.array([5, 3, 2, 0]), m=4, weights="relative").lines()[1]

@@ -13,7 +13,6 @@ from sumexp.audit import Audit, AuditError, audit, drift
 from sumexp.audit._arguments import label_counts
 from sumexp.audit._faults import _many
 from sumexp.audit._rates import rates
-from sumexp.audit._rows import groups
 from sumexp.audit._setup import Weights, read_setup
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
@@ -84,7 +83,7 @@ def test_embeddings_and_a_temperature_are_scores() -> None:
         ({"weights": "relative", "hits": "mask", **THREE}, "masked hits with relative weights"),
         ({"weights": "relative", **UNION}, "hits kept in a set"),
         (
-            {"weights": "relative", "sampler": "within-batch-union", "hits": "mask", "log_q": "multiset"},
+            {"weights": "relative", "sampler": "within-batch-union", "hits": "mask", "log_q": np.log(PRIOR)},
             "a table of other probabilities",
         ),
         ({"weights": "relative", "log_q": -np.log(PRIOR)}, "log q added"),
@@ -142,10 +141,10 @@ def test_the_verdict_names_where_probability_is_misplaced() -> None:
 def test_accidental_hits_by_hand() -> None:
     prior = np.array([0.5, 0.3, 0.2])
     how = read_setup(prior, "uniform", "none", "keep", 2, None)
-    hit = rates(prior, groups(np.array([5, 3, 2])), how)
+    hit = rates(prior, how)
     assert hit.hit == pytest.approx(1 / 3)
     assert hit.any_hit == pytest.approx(1 - (2 / 3) ** 2)
-    mixed = rates(prior, groups(np.array([5, 3, 2])), read_setup(prior, "mixed", "none", "keep", 1, 2))
+    mixed = rates(prior, read_setup(prior, "mixed", "none", "keep", 1, 2))
     assert mixed.any_hit == pytest.approx(sum(x * (1 - (1 - x) * 2 / 3) for x in prior))
 
 
@@ -252,7 +251,7 @@ def test_one_negative_has_no_halves() -> None:
 def test_classes_without_labels_are_kept() -> None:
     counts = np.concatenate([COUNTS, [0, 0]])
     result = audit(counts, sampler="uniform", weights="relative", m=9)
-    assert (result.rates.unseen, result.classes, result.verdict) == (2, 202, "right")
+    assert (result.classes, result.labelled, result.verdict) == (202, 200, "right")
 
 
 def test_a_sampler_of_the_package_and_a_function_are_laws() -> None:
@@ -294,7 +293,6 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, m=5, sampler=LogUniform(7)), "the sampler has 7 classes, the counts 200"),
     (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.zeros(3)), r"log_q has shape \(3,\)"),
     (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.full(200, -math.inf)), "log_q is -inf for class 0"),
-    (lambda: audit(COUNTS, m=5, weights="relative", log_q="multiset"), "where repetitions are removed"),
     (lambda: audit(COUNTS, m=5, weights="relative", log_q="clipped:2"), "the least probability of clipped is '2'"),
     (lambda: audit(COUNTS, m=5, weights="relative", log_q="sketch"), "log_q is 'sketch'; give .classes. numbers"),
     (lambda: audit(COUNTS, m=5, scores=np.zeros((2, 3))), r"scores have shape \(2, 3\)"),

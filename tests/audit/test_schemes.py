@@ -79,7 +79,7 @@ def test_gbce_of_classes_without_labels() -> None:
     assert found.scheme.kl == pytest.approx(
         float(law @ np.log(law)) - float(law @ scores) + np.logaddexp.reduce(scores)
     )
-    assert found.rates.unseen == 1
+    assert found.classes - found.labelled == 1
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])

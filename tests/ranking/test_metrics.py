@@ -70,6 +70,33 @@ def test_graded_gains() -> None:
     assert ranking.ndcg(scores, gains, 1).item() == pytest.approx(1 / 3)
 
 
+@pytest.mark.parametrize("ties", RULES)
+@pytest.mark.parametrize("beside", [[], ["recall@1"], ["ndcg"]])
+def test_the_reciprocal_rank_at_k_counts_k_places(ties: Ties, beside: list[str]) -> None:
+    """`reciprocal_rank@k` was that of the whole list. At 1 it is the precision, at L the whole, and it rises with k."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randint(8, (50, 60), generator=generator)
+    relevant = torch.rand(50, 60, generator=generator) < 0.1
+    relevant[:, 0] |= ~relevant.any(1)
+    for right in (relevant, ranking.Labels([row.nonzero().flatten() for row in relevant])):
+        names = [f"reciprocal_rank@{k}" for k in (1, 2, 7, 60)]
+        found = ranking.evaluate(scores, right, [*names, *beside], ties=ties)
+        least, *_, most = (found[name] for name in names)
+        assert torch.allclose(least, ranking.precision(scores, right, 1, ties=ties), rtol=1e-12)
+        assert torch.allclose(most, ranking.reciprocal_rank(scores, right, ties=ties), rtol=1e-12)
+        assert all((found[a] <= found[b] + 1e-15).all() for a, b in pairwise(names))
+        alone = ranking.evaluate(scores, right, names[1:2], ties=ties)[names[1]]
+        assert torch.equal(alone, found[names[1]])
+
+
+def test_lists_without_a_relevant_or_retrieved_item() -> None:
+    """With gains or scores, all lists empty, the shapes did not fit."""
+    none = ranking.Labels([[], []], gains=[[], []])
+    assert ranking.ndcg(torch.zeros(2, 3), none, empty=0).tolist() == [0, 0]
+    found = ranking.Retrieved([[], []], [[], []])
+    assert ranking.recall(found, ranking.Labels([[1], []]), 2, empty=0.5).tolist() == [0, 0.5]
+
+
 # Against libraries
 
 

@@ -27,6 +27,7 @@ def mean_precision(rel: Sequence[bool], total: int) -> Fraction:
 
 BY_ORDER: dict[str, Callable[[Sequence[bool], int], Fraction | float]] = {
     "reciprocal_rank": lambda rel, r: Fraction(1, 1 + rel.index(True)) if True in rel else Fraction(0),
+    "reciprocal_rank@2": lambda rel, r: Fraction(1, 1 + rel.index(True)) if True in rel[:2] else Fraction(0),
     "recall@2": lambda rel, r: Fraction(sum(rel[:2]), r),
     "precision@2": lambda rel, r: Fraction(sum(rel[:2]), 2),
     "average_precision": mean_precision,

@@ -29,7 +29,7 @@ def as_counts(counts: Numbers) -> NDArray[np.int64]:
         raise AuditError(
             f"there {'is one class' if len(values) else 'are no classes'}: counts need two classes or more"
         )
-    if values.dtype.kind not in "iufb":
+    if values.dtype.kind not in "iuf":
         raise AuditError(f"counts are {values.dtype}; they must be whole numbers")
     if values.dtype.kind == "f":
         wrong = np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))

@@ -19,7 +19,7 @@ from sumexp.audit._report import write
 from sumexp.audit._run import audit
 from sumexp.audit._setup import NAMES, AuditError, Law, Weights, law_of, read_setup
 from sumexp.audit.drift import measure
-from sumexp.audit.results import Audit, Line
+from sumexp.audit.results import Audit, Line, folded
 from sumexp.audit.schemes import NAMES as SCHEMES
 from sumexp.audit.schemes import learned
 from sumexp.audit.serving import cosines
@@ -47,9 +47,9 @@ def parser() -> argparse.ArgumentParser:
         epilog="Without scores the verdict can depend on what counts do not show; the audit then says so.",
     )  # fmt: skip
     add = command.add_argument
-    add("counts", type=Path, help="how often each class is a label: a .csv, .tsv, .parquet or .npy file")
-    add("--column", help="the column to count")
-    add("--holds", choices=["counts", "labels"], help="whether the column has a row per class or per example")
+    add("counts", type=Path, help="a .csv, .tsv or .parquet file with a column of counts or of labels, or .npy counts")
+    add("--column", help="the column of counts or labels")
+    add("--holds", choices=["counts", "labels"], help="what it holds: a count per class, or a label per example")
     add("--ids", help="the column of the classes' ids, or position for the order of the rows")
     add("--header", action=argparse.BooleanOptionalAction, help="whether the first line has names")
     add("--classes", type=int, help="number of classes, if some never occur as a label")
@@ -57,23 +57,22 @@ def parser() -> argparse.ArgumentParser:
     add("--weights", choices=get_args(Weights), help="the correction of the logits (default: none)")
     add("--scheme", help=f"a named loss, instead of weights: {', '.join(SCHEMES)}")
     add("--hits", choices=get_args(Hits), help="what happens to accidental hits (default: keep)")
-    add("-m", type=int, help="negatives per example")
+    add("-m", type=int, help="negatives per example (default: of a batch, the others)")
     add("--batch", type=int, help="examples per batch")
-    add("--log-q", help="your table of log q, an .npy file, if it is not the sampler's; or clipped:LEAST, multiset")
+    add("--log-q", help="your table of log q, an .npy file, if it is not the sampler's; or clipped:LEAST")
     add("--scores", type=Path, help="logits [examples, classes], .npy")
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="embeddings of both towers, .npy")
-    add("--temperature", type=float, help="temperature by which the scores are divided (default: 1)")
+    add("--temperature", type=float, help="temperature by which the scores are divided (default: 1, but for cosines)")
     add("--cosine", action="store_true", help="scores are cosines: which temperatures can represent log P")
     add("--labels", type=Path, help="labels of some training examples, .npy, compared with the counts")
-    add("--serving", type=Path, help="the same counts at serving time: how far the labels drift")
+    add("--serving", type=Path, help="a file like the first for served labels: how far they drift")
     add("--sampled", nargs="+", default=[], metavar="METRIC=VALUE", help="sampled metrics, as in recall@10=.7")
     add("--candidates", type=int, help=f"number of those candidates (default: {DEFAULTS['candidates']})")
     add("--candidates-from", metavar="LAW", help=f"their distribution (default: {DEFAULTS['candidates_from']})")
     add("--examples", type=int, help=f"number of scored examples to audit (default: {DEFAULTS['examples']})")
     add("--seed", type=int, help="seed of the assumed truth without scores (default: 0)")
-    add("--output", type=Path, help="an .html report; its data go to .csv and .json files of the same name")
-    add("--book", help="address or folder of the book's pages, for links from the report to its theorems")
-    add("--full", action="store_true", help="also print the tables")
+    add("--output", type=Path, help="an .html report; its data go to a .json file of the same name")
+    add("--full", action="store_true", help="also print other schemes, the faults, what to serve, and what is assumed")
     return command
 
 
@@ -121,16 +120,20 @@ def _run(options: argparse.Namespace) -> None:
             f"{options.counts}: {read.gap}, so that they are not the columns of {indexed[0]}; number the classes as "
             "there, or say --ids position if the rows stand in that order"
         )
+    served = None
+    if options.serving:
+        served = inputs.served(options.serving, read, options.column, options.holds, options.header)
     try:
-        result = _audit(options, read)
+        result = _audit(options, read, served)
     except AuditError as error:
         if inputs.NO_ZERO in read.says:
             raise AuditError(f"{error} ({inputs.NO_ZERO})") from error
         raise
-    print(f"read      {read.says}")
+    for each in (read, served) if served else (read,):
+        print(folded(f"read      {each.says}"))
     if options.output is not None:
-        write(result, options.output, options.book or "")
-    print(result if options.full else "\n".join(result.lines()))
+        write(result, options.output)
+    print(result if options.full else result.short)
     if options.output is not None:
         print(f"report    {options.output}")
 
@@ -140,7 +143,7 @@ def _is_array(value: object) -> bool:
     return bool(value) and not (isinstance(value, str) and not value.endswith((".npy", "log-uniform")))
 
 
-def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
+def _audit(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally | None) -> Audit:
     """The audit, with the lines of all other calls."""
     counts, scores = read.counts, _scores(options)
     scored = {"scores": scores, "temperature": None if scores is None else options.temperature}
@@ -151,17 +154,17 @@ def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
                 raise AuditError(f"--{name.replace('_', '-')} is not known for --scheme {options.scheme}: leave it out")
         law = None if options.sampler is None else _law(options.sampler)
         result = learned(counts, options.scheme, sampler=law, hits=options.hits, **common)
-        return result.with_lines(*_lines(options, read))
+        return result.with_lines(*_lines(options, read, served))
     scheme = _chosen(options, "weights", "hits")
     if options.scheme == "baseline":
         if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
             raise AuditError("baseline means weights negatives with hits masked; leave --weights and --hits out")
         scheme = {"weights": "negatives", "hits": "mask"}
     law, table = _law(options.sampler or DEFAULTS["sampler"]), options.log_q
-    if table is not None and table.partition(":")[0] not in ("clipped", "multiset"):
+    if table is not None and not table.startswith("clipped:"):
         table = inputs.numbers(Path(table))
     result = audit(counts, sampler=law, **scheme, log_q=table, **common)
-    lines = _lines(options, read)
+    lines = _lines(options, read, served)
     if options.cosine:
         prior = counts / counts.sum(dtype=float)
         setup = read_setup(prior, law, **scheme, m=options.m, batch=options.batch, table=table)
@@ -169,7 +172,7 @@ def _audit(options: argparse.Namespace, read: inputs.Tally) -> Audit:
     return result.with_lines(*lines)
 
 
-def _lines(options: argparse.Namespace, read: inputs.Tally) -> list[Line]:
+def _lines(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally | None) -> list[Line]:
     """Drift and sampled metrics, which do not depend on the scheme."""
     counts, lines = read.counts, []
     if options.labels:
@@ -177,9 +180,8 @@ def _lines(options: argparse.Namespace, read: inputs.Tally) -> list[Line]:
             measure(counts, label_counts(inputs.numbers(options.labels), len(counts))).line(),
             name="labels", fix="count the labels that you train on", code="",
         ))  # fmt: skip
-    if options.serving:
-        served = inputs.served(options.serving, read, options.column, options.holds, options.header)
-        lines.append(measure(counts, served).line())
+    if served:
+        lines.append(measure(counts, served.counts).line())
     if options.sampled:
         given = _chosen(options, "candidates", "candidates_from")
         source, sampled = given["candidates_from"], dict(map(_metric, options.sampled))
@@ -219,15 +221,16 @@ def _scores(options: argparse.Namespace) -> inputs.Numbers | tuple[inputs.Number
 
 
 def _without_effect(options: argparse.Namespace) -> None:
-    """Refuse options without an effect."""
+    """Refuse options without an effect, and cosines whose temperature is unknown as scores."""
     scored = options.scores or options.embeddings
+    if options.cosine and scored and options.temperature is None:
+        raise AuditError("--cosine needs --temperature, by which the training divides these scores")
     for name, needed, there in (
         ("temperature", "--scores, --embeddings or --cosine", scored or options.cosine),
         ("examples", "--scores or --embeddings", scored),
         ("seed", "an assumed truth: scores are given, so nothing is random", not scored),
         ("candidates", "--sampled, the metrics on those candidates", options.sampled),
         ("candidates_from", "--sampled, the metrics on those candidates", options.sampled),
-        ("book", "--output, the report that it is for", options.output),
     ):
         if getattr(options, name) is not None and not there:
             raise AuditError(f"--{name.replace('_', '-')} does nothing without {needed}")
@@ -242,7 +245,7 @@ def _spare(options: argparse.Namespace) -> None:
     given = [getattr(options, name) for name in ("counts", "serving", *INDEXED)]
     paths = [path for each in given if each for path in (each if isinstance(each, list) else [each])]
     read = {Path(path).resolve() for path in paths}
-    for suffix in (".html", ".csv", ".json"):
+    for suffix in (".html", ".json"):
         path = options.output.with_suffix(suffix)
         if path.resolve() in read:
             raise AuditError(f"the report would overwrite {path}, which is read; give --output another name")

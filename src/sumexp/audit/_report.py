@@ -1,6 +1,5 @@
-"""The audit as one self-contained page, and its data as CSV and JSON."""
+"""The audit as one self-contained page, and its data as JSON."""
 
-import csv
 import io
 import json
 import math
@@ -13,29 +12,24 @@ import numpy as np
 from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import AuditError
 from sumexp.audit._text import digits, nats, percent, signed
-from sumexp.audit.results import Audit, Floats, Line
+from sumexp.audit.results import Audit, Floats
 
 FLOOR = 1e-8
 """Nats of divergence; smaller ones are drawn here."""
 
 
-def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]:
-    """Write the page, and ``.csv`` and ``.json`` next to it, each file atomically, the page last.
+def write(audit: Audit, output: Path) -> tuple[Path, Path]:
+    """Write the page, and ``.json`` next to it, each file atomically, the page last.
 
     Args:
         audit: what was found.
         output: the page.
-        book: address of the book's pages, or their folder; with it theorems are links to their entries in its register.
 
     Raises:
         AuditError: if a file cannot be written, or Matplotlib is not installed.
     """
-    paths = output.with_suffix(".csv"), output.with_suffix(".json"), output
-    texts = (
-        table(audit),
-        json.dumps(audit.plain(), indent=1, allow_nan=False) + "\n",
-        page(audit, paths[0].name, paths[1].name, book),
-    )
+    paths = output.with_suffix(".json"), output
+    texts = json.dumps(audit.plain(), indent=1, allow_nan=False) + "\n", page(audit, paths[0].name)
     for path, text in zip(paths, texts, strict=True):
         draft = path.with_name(f".{path.name}.draft")
         try:
@@ -47,20 +41,7 @@ def write(audit: Audit, output: Path, book: str = "") -> tuple[Path, Path, Path]
     return paths
 
 
-def table(audit: Audit) -> str:
-    """The schemes as CSV: a row each, nats but for the shares and the overlap."""
-    text = io.StringIO()
-    out = csv.writer(text, lineterminator="\n")
-    plain = ("kl", "kl_error", "gap", "overlap", "loss", "deviation")
-    grouped = ("shift", "truth", "learned")
-    out.writerow(["scheme", *plain, *(f"{name}_{group}" for name in grouped for group in GROUPS)])
-    for each in (audit.scheme, *audit.alternatives):
-        values = [getattr(each, name) for name in plain] + [x for name in grouped for x in getattr(each, name)]
-        out.writerow([each.title, *(f"{x:.9g}" for x in values)])
-    return text.getvalue()
-
-
-def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
+def page(audit: Audit, json_name: str) -> str:
     """The page: self-contained, light and dark, printable.
 
     Raises:
@@ -77,24 +58,10 @@ def page(audit: Audit, csv_name: str, json_name: str, book: str = "") -> str:
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
     )
     return environment.get_template("report.html").render(
-        audit=audit, groups=GROUPS, numbers=_numbers(audit), figures=_figures(audit), csv=csv_name, json=json_name,
-        book=book.rstrip("/"), nats=lambda x: "" if math.isnan(x) else nats(x), digits=digits, percent=percent,
+        audit=audit, groups=GROUPS, figures=_figures(audit), json=json_name,
+        nats=lambda x: "" if math.isnan(x) else nats(x), digits=digits, percent=percent,
         signed=signed,
     )  # fmt: skip
-
-
-def _numbers(audit: Audit) -> list[Line]:
-    """Numbers that depend on counts, sampler and number of negatives alone."""
-    rates = audit.rates
-    each = ", ".join(f"{g} {percent(x, 2)}" for g, x in zip(GROUPS, rates.any_by_group, strict=True))
-    return [
-        Line("accidental hits", None, f"{percent(rates.hit)} of negatives are the label; {percent(rates.any_hit)} of "
-             f"examples have such a hit: {each}", source="sum of pi q, and of pi (1 - (1 - q)^m)"),
-        Line("classes without labels", None, f"{rates.unseen:,} classes of count 0 are sampled: their scores only fall",
-             claim="sumexp-consistent"),
-        Line("certificate", None, f"no InfoNCE loss with {digits(audit.negatives, 6)} negatives certifies more than "
-             f"{audit.certificate:.2f} nats of mutual information", claim="nce-logN-ceiling"),
-    ]  # fmt: skip
 
 
 def _figures(audit: Audit) -> list[dict[str, str]]:

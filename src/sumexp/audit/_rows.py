@@ -36,6 +36,9 @@ DEPTH = 100.0
 """Lower scores are raised to so many nats below the best: e^-100 of its probability changes no digit, and lower ones
 would leave the range of floats in the integrals."""
 
+UNIT = 0.01
+"""Scores that sum to 1 within this, and are not negative, are probabilities in half precision."""
+
 EDGES = np.linspace(-6.5, 6.5, 261)
 """Cells of z, .05 wide: their midpoints give the moments of the law within 10^-3."""
 
@@ -176,6 +179,8 @@ def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats
     if scores.ndim != 2 or scores.shape[1] != classes or not len(scores):
         raise AuditError(f"scores have shape {scores.shape}; they must be [examples, {classes}], one for each class")
     logits = scores.astype(np.float64) / temperature
+    if scores.min() >= 0 and np.allclose(scores.sum(-1, dtype=np.float64), 1, atol=UNIT):
+        raise AuditError("the scores of each example are >= 0 and sum to 1: probabilities; give their logarithms")
     wrong = np.argwhere(~np.isfinite(logits))
     if len(wrong):
         row, column = wrong[0]

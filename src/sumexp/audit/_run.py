@@ -64,7 +64,7 @@ def audit(
             the items kept from earlier batches, ``cross-device`` the batches of the other devices.
         scores: [examples, classes] logits, or embeddings ([examples, d], [classes, d]), whose softmax is P(y|x).
         log_q: [classes] the table to subtract, if it is not that of the sampler; ``"clipped:1e-6"`` for the sampler's
-            with small probabilities raised; ``"multiset"`` for the law of one draw where repetitions are removed.
+            with small probabilities raised.
         temperature: divides the scores, 1 by default.
         examples: the most examples to audit, the first ones.
         seed: of the assumed truths.
@@ -111,7 +111,7 @@ def _audit(
     number: NDArray[Any], prior: Floats, setup: Setup, rows: Rows, truths: list[Floats], laws: Floats | None
 ) -> Audit:
     row_setup, group = rows.of(setup), tables.groups(number)
-    hit_rates = rates(prior, group, setup)
+    hit_rates = rates(prior, setup)
     shown = truths if laws is not None else [truths[SPREADS.index(SHOWN)]]
     each = [Truth(rows, p, row_setup) for p in shown]
     effects = [effect(truth, row_setup) for truth in each]
@@ -136,8 +136,9 @@ def _audit(
         spread = float(np.mean([tables.spread(p, prior) for p in laws]))
         source = f"softmax of the scores of {len(shown)} example{'s' * (len(shown) > 1)}, spread {spread:.2f} nats"
     return Audit(
-        len(number), int(number.sum()), setup.negatives, setup.asked or round(setup.negatives), source, spread, proved,
-        remedy(setup), scheme, others, by_spread, numbers or (), hit_rates,
+        len(number), int(number.sum()), int((number > 0).sum()), setup.negatives,
+        setup.asked or round(setup.negatives), source, spread, proved, remedy(setup),
+        scheme, others, by_spread, numbers or (), hit_rates,
         faults(setup, prior, hit_rates, shares(prior, group, laws, setup), right),
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         served(setup, proved and right), _assumptions(setup, laws, group, lost),

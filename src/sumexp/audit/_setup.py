@@ -26,6 +26,9 @@ Floats = NDArray[np.float64]
 Weights = Literal["none", "constant", "importance", "negatives", "relative", "added", "tail", "arrival"]
 """What a negative weighs: see :func:`log_weights`."""
 
+MOST_SPAN = 100.0
+"""The largest range in nats of a table of log q."""
+
 EXACT = 2_000
 """Classes up to which the probability to be among m distinct ids is an exact integral."""
 
@@ -146,8 +149,7 @@ def read_setup(
         m: negatives per example; batch - 1 by default.
         batch: examples per batch, for ``within-batch`` and ``mixed``.
         table: [classes] the user's log q, if it is not that of the sampler; ``"clipped:LEAST"`` raises small
-            probabilities to LEAST, as some libraries do; ``"multiset"`` is the law of one draw where repetitions are
-            removed.
+            probabilities to LEAST, as some libraries do.
 
     Raises:
         AuditError: if a name is unknown, a number is missing or out of range, or a law is none.
@@ -216,7 +218,7 @@ def read_setup(
     )
     if scheme.is_set and hits == "redraw":
         raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
-    return scheme if table is None else replace(scheme, table=_table(table, scheme, known))
+    return scheme if table is None else replace(scheme, table=_table(table, scheme))
 
 
 def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tuple[Floats, Floats]:
@@ -366,9 +368,9 @@ def _distinct(q: Floats, m: int, number: Floats) -> Floats:
     return np.asarray(-np.expm1(-q * math.exp(log_time)))
 
 
-def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
+def _table(table: object, setup: Setup) -> Floats:
     if isinstance(table, str):
-        return _named_table(table, setup, known)
+        return _clipped(table, setup.log_q)
     try:
         values = np.asarray(table, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -380,28 +382,24 @@ def _table(table: object, setup: Setup, known: Floats | None) -> Floats:
     if len(wrong):
         place = int(wrong[0])
         raise AuditError(f"log_q is {values[place]} for class {place}; add one to each count, or leave the class out")
+    if np.ptp(values) > MOST_SPAN or (values.min() >= 0 and abs(values.sum() - 1) < 0.01):
+        ends = f"{values.min():.4g} to {values.max():.4g}"
+        raise AuditError(f"log_q runs from {ends}, as probabilities or counts do; give their logarithms")
     return values
 
 
-def _named_table(name: str, setup: Setup, known: Floats | None) -> Floats:
-    """``multiset``, the law of one draw of a set, or ``clipped:LEAST``, the right table with small values raised."""
+def _clipped(name: str, log_q: Floats) -> Floats:
+    """``clipped:LEAST``, the right table with small values raised."""
     kind, _, rest = name.partition(":")
-    if kind == "clipped":
-        try:
-            least = float(rest)
-        except ValueError:
-            least = 0.0
-        if not 0 < least < 1:
-            raise AuditError(
-                f"the least probability of clipped is {rest!r}; it lies between 0 and 1, as in clipped:1e-6"
-            )
-        return np.maximum(setup.log_q, math.log(least))
-    if kind != "multiset" or known is None:
-        raise AuditError(
-            f"log_q is {name!r}; give [classes] numbers, clipped:LEAST, or 'multiset' where repetitions are removed"
-        )
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(known))
+    if kind != "clipped":
+        raise AuditError(f"log_q is {name!r}; give [classes] numbers, or clipped:LEAST")
+    try:
+        least = float(rest)
+    except ValueError:
+        least = 0.0
+    if not 0 < least < 1:
+        raise AuditError(f"the least probability of clipped is {rest!r}; it lies between 0 and 1, as in clipped:1e-6")
+    return np.maximum(log_q, math.log(least))
 
 
 def whole_number(name: str, value: object, least: int) -> int:

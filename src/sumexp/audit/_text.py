@@ -12,17 +12,12 @@ def digits(value: float, number: int = 3) -> str:
     return f"{float(text):,.0f}" if "e+" in text and abs(value) < LARGE else text
 
 
-def hundredths(share: float, number: int = 3) -> str:
-    """A share in per cent without the sign, in up to six digits where fewer make 100 of less: .996 is 99.6, not 100."""
+def percent(share: float, number: int = 3) -> str:
+    """A share in per cent, in up to six digits where fewer make 100 of less: .996 is 99.6 %, not 100 %."""
     value = 100 * share
     while value < 100 and number < 6 and float(f"{value:.{number}g}") == 100:
         number += 1
-    return digits(value, number)
-
-
-def percent(share: float, number: int = 3) -> str:
-    """The same with its sign."""
-    return f"{hundredths(share, number)} %"
+    return f"{digits(value, number)} %"
 
 
 def nats(value: float) -> str:

@@ -26,7 +26,6 @@ New a Priori Probabilities, 2002). Counts cannot show whether they do. Where P(x
 :math:`\log P'(x\mid y)/P(x\mid y)`.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +35,7 @@ from scipy.optimize import minimize_scalar
 from sumexp.audit._arguments import Numbers, as_counts, serving_counts
 from sumexp.audit._rows import groups
 from sumexp.audit._setup import AuditError
-from sumexp.audit._text import digits, hundredths, percent
+from sumexp.audit._text import digits, percent
 from sumexp.audit.results import SMALL, Line
 
 Floats = NDArray[np.float64]
@@ -76,11 +75,6 @@ class Group:
     served: float
     moved: int
     deviation: float
-
-    @property
-    def ratio(self) -> float:
-        """Served share over training share."""
-        return self.served / self.trained if self.trained else math.inf
 
 
 @dataclass(frozen=True)
@@ -131,18 +125,17 @@ class Drift:
         )
 
     def __str__(self) -> str:
-        shares = ", ".join(
-            f"{group.name} {hundredths(group.trained)} to {percent(group.served)} (x{digits(group.ratio)})"
-            for group in self.groups
-        )
+        shares = ", ".join(f"{group.name} {percent(group.trained)} -> {percent(group.served)}" for group in self.groups)
         lost = f"; {percent(self.unknown, 2)} of the labels belong to classes that training never had"
         more = lost if self.unknown else ""
         if self.found:
             size = f"{digits(max(self.least, 0.0))} to {digits(self.most)} nats of KL from the counts' distribution"
             return f"{size}; {shares}; {self.direction}{more}"
         head = max(self.groups, key=lambda group: group.deviation)
-        power = f"{self.labels:,} labels would show a {head.name} whose share moves by"
-        return f"none found: {power} {digits(100 * SEEN * head.deviation, 2)} points or more; {shares}{more}"
+        points = 100 * SEEN * head.deviation
+        moved = f"would show a {head.name} that moves by {digits(points, 2)} points of share or more"
+        power = moved if points < 100 else "are too few to show any"
+        return f"none found; {self.labels:,} labels {power}; {shares}{more}"
 
     def line(self) -> Line:
         """As a line of an audit."""
@@ -168,7 +161,8 @@ def measure(counts: Numbers, served: Numbers) -> Drift:
     """
     counts = as_counts(counts)
     served = serving_counts(served, len(counts))
-    _, trained, n = _known(counts, served)
+    known = counts > 0
+    trained, n = counts[known].astype(np.float64), served[: len(counts)][known].astype(np.float64)
     number, total = served.sum(), n.sum()
     if total < 2:
         raise AuditError(f"{total:.0f} of the labels served are of classes that training had; give two or more")
@@ -185,26 +179,6 @@ def measure(counts: Numbers, served: Numbers) -> Drift:
         away > DEVIATIONS or any(group.moved for group in parts), away, least, float(np.sqrt(spread / total)),
         float(weight @ np.log(weight / p[seen])), int(number), float(1 - total / number), parts, strength,
     )  # fmt: skip
-
-
-def log_ratio(counts: NDArray[np.int64], served: Floats) -> Floats:
-    r"""The correction :math:`\log\hat p_A/p`, [classes]; 0 for a class absent from training.
-
-    Raises:
-        AuditError: as :func:`measure`.
-    """
-    known, trained, n = _known(counts, served)
-    strength = measure(counts, served).strength
-    p = trained / trained.sum()
-    ratio = np.zeros(len(counts))
-    ratio[known] = np.log((n + strength * p) / (n.sum() + strength) / p)
-    return ratio
-
-
-def _known(counts: NDArray[np.int64], served: Floats) -> tuple[NDArray[np.bool_], Floats, Floats]:
-    """Which classes training has, and their counts in training and serving."""
-    known = counts > 0
-    return known, counts[known].astype(np.float64), served[: len(counts)][known].astype(np.float64)
 
 
 def _left_out(n: Floats, p: Floats, strength: float) -> Floats:

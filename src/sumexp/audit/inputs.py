@@ -4,7 +4,7 @@ import contextlib
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ COUNTS = ("count", "counts", "frequency", "n")
 LABELS = ("label", "labels", "item", "item_id", "class", "word", "tag")
 INSTALL = "in a copy of the sources: pip install '.[audit]', or save the counts as an array, .npy"
 NO_ZERO = "no label is 0: are the ids 1-based?"
+MOSTLY = "most {} are whole numbers: fix or remove this one, or name all classes in words"
 MOST = 100_000_000
 """The largest number of classes."""
 
@@ -72,8 +73,8 @@ class Tally:
 
 def served(
     path: Path, training: Tally, column: str | None = None, kind: str | None = None, header: bool | None = None
-) -> Numbers:
-    """How often each class of a table is a label in another file, [classes or more], matched by name.
+) -> Tally:
+    """How often each class of a table is a label in another file, matched by name.
 
     Classes of the first table come first, in its order; then those that only the second one has.
 
@@ -89,7 +90,7 @@ def served(
     """
     other = tally(path, column, kind, header=header, optional=True)
     if other.names is None and training.names is None:
-        return np.pad(other.counts, (0, max(0, len(training.counts) - len(other.counts))))
+        return replace(other, counts=np.pad(other.counts, (0, max(0, len(training.counts) - len(other.counts)))))
     if other.names is None or (training.names is None and not all(name.isdigit() for name in other.names)):
         unnamed, named = (path, "the counts") if other.names is None else ("the counts", path)
         raise AuditError(f"{named} name classes and {unnamed} do not: they cannot be matched; name them in both")
@@ -99,7 +100,7 @@ def served(
     order = map(str, range(size)) if training.names is None else training.names
     place = {name: row for row, name in enumerate(order)}
     rows = np.array([place.setdefault(name, len(place)) for name in other.names])
-    return np.bincount(rows, weights=other.counts, minlength=len(place)).astype(np.int64)
+    return replace(other, counts=np.bincount(rows, weights=other.counts, minlength=len(place)).astype(np.int64))
 
 
 def counts(path: Path, column: str | None = None, kind: str | None = None, classes: int | None = None) -> Numbers:
@@ -119,23 +120,24 @@ def tally(
 ) -> Tally:
     """How often each class is a label, with the names of the classes.
 
-    A column of counts has a row for each class. A second column of different whole numbers holds their ids: ids from 0
-    on, or below ``classes``, are the classes' numbers; other ids, and words, name the rows in the order of the file.
-    A column of labels has a row for each example: whole numbers are the classes' numbers, other values are numbered by
-    falling frequency, ties by value.
+    A column of counts has a row for each class, and a second column with a different value in each row names the
+    classes: whole numbers from 0 on, or below ``classes``, are the classes' numbers; other ids, and words, name the
+    rows in the order of the file. A column of labels has a row for each example: whole numbers are the classes'
+    numbers, other values are numbered by falling frequency, ties by value.
 
     Args:
         path: ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
-        column: its name, or its place from 1 if there is no header; found by itself where there is one, or one whose
-            name says what it holds.
-        kind: ``counts`` or ``labels``; taken from the column's name if not given, else counts.
+        column: its name, or its place from 1 if there is no header; by default the only column, or the only one with a
+            known name.
+        kind: ``counts`` or ``labels``; by default an array holds counts, and of a table the column's name decides, or
+            that another column names the classes.
         classes: number of classes, where labels or ids do not show them all.
-        ids: the column of the ids, or ``position``; found by itself where one column alone can hold them.
+        ids: the column of the ids, or ``position``; by default the only column that can hold them.
         header: whether the first line has names; by default if it has a known one, or words above numbers.
         optional: whether ``column`` may be absent, and then is found as if it were not given.
 
     Raises:
-        AuditError: if the file or a column is absent or ambiguous, or a value is wrong; it names the row.
+        AuditError: if a file, column or kind is missing or ambiguous, or a value is wrong; it names the row.
     """
     if kind not in (None, "counts", "labels"):
         raise AuditError(f"the column is said to hold {kind!r}; it is counts or labels")
@@ -151,8 +153,8 @@ def tally(
     _exists(path)
     with _opened(path, header, [each for each in (column, ids) if each]) as table:
         name = table.column(None if optional and column not in table.types else column)
-        kind = kind or ("labels" if name.lower() in LABELS or name.endswith(("_id", "Id")) else "counts")
-        return table.labels(name, classes) if kind == "labels" else table.counts(name, ids, classes)
+        labels = table.holds_labels(name) if kind is None else kind == "labels"
+        return table.labels(name, classes) if labels else table.counts(name, ids, classes)
 
 
 def _first(found: Numbers, names: Numbers | None = None) -> str:
@@ -210,6 +212,27 @@ class _Table:
             )
         return name
 
+    def holds_labels(self, name: str) -> bool:
+        """Whether a column has a label for each example, or a count for each class.
+
+        Raises:
+            AuditError: if it could be both; a table of ids beside counts with an unknown name is no log of labels.
+        """
+        if name.lower() in COUNTS:
+            return False
+        rows = int(self.row("count(*)")[0])
+        distinct = rows > 1 and self._different(name) == rows
+        if name.lower() in LABELS or name.endswith(("_id", "Id")):
+            if not distinct:
+                return True
+            hint = ", or name the column of counts with --column" if len(self.types) > 1 else ""
+            raise AuditError(f"{self.path}: each value of {name!r} is there once; if each is the label of an example, "
+                             f"say --holds labels{hint}")  # fmt: skip
+        if rows and not any(self._different(other) == rows for other in self.types if other != name):
+            raise AuditError(f"{self.path}: is {name!r} a count for each class or a label for each example? say "
+                             "--holds counts or --holds labels")  # fmt: skip
+        return False
+
     def counts(self, name: str, ids: str | None, classes: int | None) -> Tally:
         """A row for each class."""
         number = f"TRY_CAST({_quoted(name)} AS DOUBLE)"
@@ -224,11 +247,13 @@ class _Table:
         column = self._ids(ids, others, total)
         if column is None:
             _as_many(self.path, total, classes)
-            by = f", classes by position; not read: {', '.join(map(repr, others))}" if others else ", by position"
-            return Tally(values, None, f"{read}{by}{_first(values)}")
+            return Tally(values, None, f"{read}, classes by position{self._rest(name)}{_first(values)}")
         called = self.arrays(f"{_name(_quoted(column))} AS v")["v"]
-        read += f", ids are {column!r}"
-        if not self._whole(column):
+        read += f", ids are {column!r}{self._rest(name, column)}"
+        words = self._words(column)
+        if 0 < words < total / 2:
+            raise self.wrong(column, _whole(_quoted(column)), MOSTLY.format("ids"))
+        if words:
             _as_many(self.path, total, classes)
             return Tally(values, called, f"{read}, in the order of the file{_first(values, called)}")
         ids_found = called.astype(np.int64)
@@ -247,28 +272,35 @@ class _Table:
         """The column that holds the classes' ids or names; None for the rows' places."""
         if ids == "position":
             return None
+        if ids is None and not others:
+            return None
         known = [c for c in others if c.lower() in LABELS]
         if ids is None and not known:
-            known = [c for c in others if self._different(c) == rows and self._whole(c)]
-            if len(known) > 1:
-                raise AuditError(f"{self.path}: {' and '.join(known)} could be the ids of the classes; say --ids "
-                                 f"{known[0]}, or --ids position for the order of the rows")  # fmt: skip
-        column = ids or (known[0] if known else None)
-        if column is not None and column not in others:
+            distinct = [c for c in others if self._different(c) == rows]
+            known = [c for c in distinct if not self._words(c)] or distinct
+            if len(known) != 1:
+                several = f"{' and '.join(known)} could be the ids of the classes; say --ids {' or '.join(known)}"
+                none = f"no column has another value in each of the {rows:,} rows: sum the counts of each class"
+                raise AuditError(f"{self.path}: {several if known else none}, or --ids position for the order of rows")
+        column = ids or known[0]
+        if column not in others:
             raise AuditError(f"{self.path} has no other column {column!r}; it has {', '.join(others)}")
-        if column is not None and (different := self._different(column)) < rows:
-            raise AuditError(
-                f"{self.path} has {rows:,} rows of counts, but {different:,} different values of {column}: "
-                "a class needs one row; sum the counts of each"
-            )
+        if (different := self._different(column)) < rows:
+            raise AuditError(f"{self.path} has {rows:,} rows of counts, but {different:,} different values of "
+                             f"{column}: a class needs one row, and a name; sum the counts of each")  # fmt: skip
         return column
+
+    def _rest(self, *read: str) -> str:
+        """The names of the columns that are not read."""
+        others = ", ".join(repr(c) for c in self.types if c not in read)
+        return others and f"; not read: {others}"
 
     def _different(self, name: str) -> int:
         return int(self.row(f"count(DISTINCT {_quoted(name)})")[0])
 
-    def _whole(self, name: str) -> bool:
-        """Whether all values of a column are whole numbers."""
-        return bool(self.row(f"bool_and({_whole(_quoted(name))})")[0])
+    def _words(self, name: str) -> int:
+        """How many values of a column are not whole numbers."""
+        return int(self.row(f"count(*) FILTER (WHERE NOT {_whole(_quoted(name))})")[0])
 
     def labels(self, name: str, classes: int | None) -> Tally:
         """A row for each example: it is read once, and each different value is checked once."""
@@ -283,21 +315,20 @@ class _Table:
                 "seen",
             )
         )
-        read = f"{self.path.name}: {total:,} labels are {name!r}"
+        read = f"{self.path.name}: {total:,} labels are {name!r}{self._rest(name)}"
         if not total:
             raise AuditError(f"{self.path} has no rows")
         if empty:
             raise self.wrong(name, f"({value} IS NOT NULL)", "a label is missing")
         if 0 < words < total / 2:
-            rule = "most labels are whole numbers: fix this one, or name all classes in words"
-            raise self.wrong(name, _whole(value), rule)
+            raise self.wrong(name, _whole(value), MOSTLY.format("labels"))
         if words:
             rows = self.arrays(f"n AS c, {_name('v')} AS v", "seen ORDER BY c DESC, seen.v")
             gap = f"the words of {name!r} are numbered by falling frequency"
             return Tally(rows["c"], rows["v"], f"{read}, words by falling frequency{_first(rows['c'], rows['v'])}", gap)
         most = classes if classes is not None else MOST
         if self.row(f"count(*) FILTER (WHERE NOT {_among('v', most)})", "seen")[0]:
-            raise self.wrong(name, _among(value, most), f"the classes are 0..{most - 1}")
+            raise self.wrong(name, _among(value, most), f"the classes are 0..{most - 1}: number them from 0")
         rows = self.arrays("TRY_CAST(v AS BIGINT) AS y, sum(n)::BIGINT AS c", "seen GROUP BY y")
         largest, different = int(rows["y"].max()), len(rows["y"])
         if classes is None:
@@ -338,7 +369,8 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
             raise AuditError(f"{path} has {lower.count(twice[0].lower())} columns {twice[0]!r}; rename all but one")
         yield _Table(connection, source, path, types, bool(names))
     except duckdb.Error as error:
-        raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}") from error
+        hint = "" if path.suffix == ".parquet" else "; does each line have as many values as the first?"
+        raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}{hint}") from error
     finally:
         connection.close()
 
@@ -346,7 +378,7 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
 def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str], str]:
     """The names in the first line, none where it is no header, and what separates columns.
 
-    That is a comma, or a semicolon where none is.
+    That is the first of comma, semicolon and tab that the line has; of a ``.tsv`` the tab comes first.
     """
     if path.suffix not in (".csv", ".tsv", ".txt"):
         raise AuditError(f"{path} ends in {path.suffix!r}; give .csv, .tsv, .parquet or .npy")
@@ -357,7 +389,7 @@ def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str
         raise AuditError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
     if len(line) > FIRST_LINE:
         raise AuditError(f"{path} has a first line of more than {FIRST_LINE:,} characters: is it a table?")
-    between = "\t" if path.suffix == ".tsv" else ";" if ";" in line and "," not in line else ","
+    between = next((sign for sign in ("\t,;" if path.suffix == ".tsv" else ",;\t") if sign in line), ",")
     first, then = (next(csv.reader([each], delimiter=between), []) for each in (line, second))
     if not any(first):
         raise AuditError(f"{path} is empty")

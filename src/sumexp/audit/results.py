@@ -119,6 +119,7 @@ class Audit:
     Attributes:
         classes: number of classes.
         labels: number of counted labels.
+        labelled: number of classes with a label.
         negatives: per example; the expected number if it is random.
         asked: the number in the call; of draws, if repetitions are removed.
         source: of the truth: scores, or an assumed spread.
@@ -139,6 +140,7 @@ class Audit:
 
     classes: int
     labels: int
+    labelled: int
     negatives: float
     asked: int
     source: str
@@ -171,11 +173,6 @@ class Audit:
         """The change; empty for none."""
         return decide(self).change
 
-    @property
-    def certificate(self) -> float:
-        """The largest mutual information that InfoNCE with so many negatives can certify, log(m+1), in nats."""
-        return math.log1p(self.negatives)
-
     def with_lines(self, *lines: Line) -> "Audit":
         """The same audit with the lines of other calls, which its verdict and advice take into account."""
         return replace(self, more=(*self.more, *lines))
@@ -187,21 +184,25 @@ class Audit:
         gap = "" if math.isnan(s.gap) else f", where the loss is {nats(s.gap)} nats lower than at the truth"
         error = f" ± {nats(s.kl_error)}" if s.kl_error > max(1e-3, 0.05 * s.kl) else ""
         names = [f.name for f in self.faults if f.found]
-        most = f"; InfoNCE certifies at most {self.certificate:.2f} nats of mutual information" if gap else ""
         return (
             f"{decision.verdict.capitalize()}: {decision.sentence}",
             f"minimum   {nats(s.kl)}{error} nats of KL from the truth (0 is best){gap}; {s.overlap:.3g} of the "
-            f"true top 10 stay there; scores too high (+) or too low (-): {shares} nats",
+            f"true top {min(10, self.labelled)} stay there; scores too high (+) or too low (-): {shares} nats",
             f"negatives {digits(self.negatives, 6)} per example, {percent(self.rates.any_hit, 2)} of examples with an "
-            f"accidental hit{most}",
+            "accidental hit",
             f"faults    {'; '.join(names) if names else 'no known fault found'}",
             *(f"{line.name:9s} {line.says}" for line in self.more),
             f"advice    {decision.change or 'change nothing'}",
         )
 
+    @property
+    def short(self) -> str:
+        """What was audited, and :meth:`lines`, folded."""
+        head = f"audited   {self.classes:,} classes, {self.labels:,} labels; {self.scheme.title}; truth: {self.source}"
+        return "\n".join(map(folded, (head, *self.lines())))
+
     def __str__(self) -> str:
-        head = f"{self.classes:,} classes, {self.labels:,} labels; {self.scheme.title}; truth: {self.source}"
-        lines = [*map(folded, (head, *self.lines())), "", *_schemes((self.scheme, *self.alternatives)), ""]
+        lines = [self.short, "", *_schemes((self.scheme, *self.alternatives)), ""]
         if self.by_spread:
             spreads = "   ".join(f"{s:g}: {nats(k)}" for s, k in self.by_spread)
             lines += [f"KL (nats) by spread of log P(y|x)/pi(y):   {spreads}", ""]
@@ -224,20 +225,26 @@ def decide(audit: Audit) -> Decision:
     """The one verdict, from every line of the output.
 
     It is right only if the minimum is within :data:`SMALL` of every truth tried, and no line found costs more. The
-    advice is "change nothing" only if it is right and no line found has a fix.
+    advice is "change nothing" only if it is right and no line found has a fix. Of the fixes that replace the change of
+    the scheme the first stands alone: each adds log q, and log q is added once.
     """
     found = [line for line in (*audit.faults, *audit.more) if line.found]
-    costly = max((line for line in found if line.nats >= SMALL), key=lambda line: (line.sure, line.nats), default=None)
+
+    def price(line: Line) -> tuple[bool, bool, float]:
+        return line in audit.faults, line.sure, line.nats
+
+    costly = max((line for line in found if line.nats >= SMALL), key=price, default=None)
     kls = [kl for _, kl in audit.by_spread] or [audit.scheme.kl]
     ends_right = max(kls) < SMALL
-    steps = [line.fix for line in found if line.fix]
-    if not ends_right and audit.remedy and not any(line.instead for line in found):
+    instead = next((line for line in found if line.instead), None)
+    steps = [line.fix for line in found if line.fix and (line is instead or not line.instead)]
+    if not ends_right and audit.remedy and instead is None:
         steps.insert(0, audit.remedy)
     change = "; ".join(dict.fromkeys(steps))
-    if costly is not None and (ends_right or math.isinf(costly.nats)):
+    if costly is not None and (ends_right or costly in audit.faults):
         but = f"; the loss by itself converges to the truth ({nats(max(kls))})" * ends_right
-        price = f"{'' if costly.sure else 'up to '}{nats(costly.nats)} nats of KL"
-        said = f"{costly.name}: {costly.says}" if costly in audit.faults else f"the line {costly.name!r} costs {price}"
+        size = f"{'' if costly.sure else 'up to '}{nats(costly.nats)} nats of KL"
+        said = f"{costly.name}: {costly.says}" if costly in audit.faults else f"the line {costly.name!r} costs {size}"
         return Decision("wrong" if costly.sure else "cannot tell", said + but, change)
     if ends_right:
         some = bool(audit.by_spread) and not audit.proved

@@ -122,12 +122,12 @@ def learned(
     title = f"{scheme}, {setup.name}, m = {digits(setup.negatives, 6)}, hits {setup.hits}"
     said = _served(name, setup)
     remedy = f"to have probabilities, {said}" if said else "train a softmax with log q subtracted from every logit"
-    hit_rates = rates(prior, group, setup)
+    hit_rates = rates(prior, setup)
     scores_line = faults(setup, prior, hit_rates, shares(prior, group, laws, setup), True)[-1:]
     first = shown[0]
     return Audit(
-        len(number), int(number.sum()), setup.negatives, round(setup.negatives), source, spread, False, remedy,
-        row(title, shown), (), by_spread, (), hit_rates, scores_line,
+        len(number), int(number.sum()), int(part.sum()), setup.negatives, round(setup.negatives), source, spread, False,
+        remedy, row(title, shown), (), by_spread, (), hit_rates, scores_line,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), said,
         ("Scores are free at each x, and negatives are independent draws.",), (NOT_CONVEX,) * (name == "hard"),
     )  # fmt: skip

@@ -205,7 +205,7 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
 
 
 def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str, list[Path] | DataError]:
-    """`fetch` for several data sets in parallel, with one progress bar; a failure does not stop the others.
+    """`fetch` for several data sets, with one progress bar; a failure does not stop the others.
 
     Returns:
         for each name the paths of its files, or the error.
@@ -325,7 +325,7 @@ def _dataset(name: str) -> Dataset:
 
 
 def _missing(dataset: Dataset, folder: Path) -> list[DataFile]:
-    return [file for file in dataset.files if not file.below(folder).exists()]
+    return [file for file in dataset.files if not file.below(folder).is_file()]
 
 
 def _broken(name: str, file: DataFile, target: Path, error: Exception) -> DataError:

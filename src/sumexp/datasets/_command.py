@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
                 fetch(options.names, options.data)
             case "verify":
                 verify(options.names, options.data)
-    except datasets.DataError as error:
+    except (datasets.DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 
@@ -61,10 +61,11 @@ def fetch(names: Sequence[str], data: Path | None) -> None:
 def verify(names: Sequence[str], data: Path | None) -> None:
     """Compare the files of data sets with their checksums."""
     folder = datasets.root(data)
-    present = [one.name for one in datasets.DATASETS.values() if any(file.below(folder).exists() for file in one.files)]
-    for name in names or present:
+    sets = datasets.DATASETS.values()
+    names = names or [each.name for each in sets if any(file.below(folder).is_file() for file in each.files)]
+    for name in names:
         _report(name, datasets.verify(name, data))
-    if not (names or present):
+    if not names:
         print(f"{folder} holds no data set; to download one, run: sumexp data fetch NAME")
 
 
@@ -84,7 +85,7 @@ def listing(data: Path | None = None) -> Iterator[str]:
         if size:
             volume = f"{'' if all(file.size for file in dataset.files) else 'more than '}{size / 1e6:.1f} MB"
         hint = f"run: sumexp data fetch {dataset.name}" if all(file.url for file in dataset.files) else "put them there"
-        present = all(path.exists() for path in paths)
+        present = all(path.is_file() for path in paths)
         yield f"\n{dataset.name}: {dataset.description}"
         yield f"  licence: {dataset.licence}"
         yield f"  cite:    {dataset.citation}"
@@ -111,7 +112,7 @@ def _check_address(name: str, data: Path | None) -> None:
             f"and {said['files'][1]} from {said['source']}, then: {said['read']}"
         )
     folder, dataset = datasets.root(data), datasets.DATASETS.get(name)
-    if dataset and not all(file.url or file.below(folder).exists() for file in dataset.files):
+    if dataset and not all(file.url or file.below(folder).is_file() for file in dataset.files):
         raise datasets.DataError(
             f"data set {name!r} has no public address ({dataset.description}); put its files where `sumexp data list` "
             "says, or fetch what it is made of"

@@ -1,15 +1,10 @@
-"""Parallel downloads: each into a partial file, which the next call resumes, then checked and renamed."""
+"""Downloads: each into a partial file, which the next call resumes, then checked and renamed."""
 
 import contextlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from threading import Event, Lock
 
 from sumexp.datasets._declarations import DataError, DataFile, fault
-
-PARALLEL = 4
-"""Transfers at a time."""
 
 MOST = 1 << 30
 """Limit in bytes for a file of unknown size."""
@@ -34,34 +29,18 @@ def download(files: Mapping[Path, DataFile]) -> dict[Path, Exception]:
     from tqdm import tqdm
 
     failed: dict[Path, Exception] = {}
-    stopped, lock = Event(), Lock()
     known = sum(file.size for file in files.values())
     name = next(iter(files)).name if len(files) == 1 else f"{len(files)} files"
-    with (
-        tqdm(desc=name, total=known or None, unit="B", unit_scale=True, disable=not files) as bar,
-        ThreadPoolExecutor(PARALLEL) as pool,
-    ):
-
-        def moved(size: int) -> None:
-            if stopped.is_set():
-                raise InterruptedError("stopped")
-            with lock:
-                bar.update(size)
-
-        pending = {pool.submit(_fetch, file, target, moved): target for target, file in files.items()}
-        try:
-            for done in as_completed(pending):
-                if isinstance(error := done.exception(), OSError | DataError):
-                    failed[pending[done]] = error
-                elif error:
-                    raise error
-        finally:  # also after Ctrl-C
-            stopped.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+    with tqdm(desc=name, total=known or None, unit="B", unit_scale=True, disable=not files) as bar:
+        for target, file in files.items():
+            try:
+                _fetch(file, target, bar.update)
+            except (OSError, DataError) as error:
+                failed[target] = error
     return failed
 
 
-def _fetch(file: DataFile, target: Path, moved: Callable[[int], None]) -> None:
+def _fetch(file: DataFile, target: Path, moved: Callable[[int], object]) -> None:
     """Download a file to its partial file, check it, and rename it; one process at a time.
 
     Raises:
@@ -88,7 +67,7 @@ def _fetch(file: DataFile, target: Path, moved: Callable[[int], None]) -> None:
                 lock.unlink()
 
 
-def _transfer(file: DataFile, part: Path, moved: Callable[[int], None]) -> None:
+def _transfer(file: DataFile, part: Path, moved: Callable[[int], object]) -> None:
     """Append the missing bytes to ``part``, or all bytes if the server has no byte ranges.
 
     It stops soon after the declared size, so that a stream without end becomes a wrong file.

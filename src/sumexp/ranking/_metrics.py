@@ -82,13 +82,14 @@ def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
 def reciprocal_rank(
     scores: Scores,
     relevant: Relevant,
+    k: int | None = None,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
     exclude: Excluded | None = None,
     empty: Empty = "error",
 ) -> Tensor:
-    r"""One over the rank of the first relevant item; 0 if none was retrieved.
+    r"""One over the rank of the first relevant item; 0 if none is among the first k, or was retrieved.
 
     If r of the T items that tie at the best relevant score are relevant, and g items are above, the first of them
     stands at place g + j with probability :math:`\binom{T-j}{r-1}/\binom Tr`; for r = 1 the expected value is the mean
@@ -100,6 +101,7 @@ def reciprocal_rank(
     Args:
         scores: [B, L], chunks of them, or retrieved items.
         relevant: [B, L] bool, labels, or a sparse matrix.
+        k: the number of places that count; all if None.
         ties: the rule for ties.
         mask: [B, L] the candidates; all if None.
         exclude: items of each list that are no candidates, such as the user's training items; none if None.
@@ -108,12 +110,13 @@ def reciprocal_rank(
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
-    return _one("reciprocal_rank", None, scores, relevant, ties, mask, exclude, empty)
+    return _one("reciprocal_rank", k, scores, relevant, ties, mask, exclude, empty)
 
 
 def mean_reciprocal_rank(
     scores: Scores,
     relevant: Relevant,
+    k: int | None = None,
     *,
     ties: Ties = "expected",
     mask: Matrix | None = None,
@@ -128,7 +131,7 @@ def mean_reciprocal_rank(
     Raises:
         ValueError: as there, and for an empty batch.
     """
-    each = reciprocal_rank(scores, relevant, ties=ties, mask=mask, exclude=exclude, empty=empty)
+    each = reciprocal_rank(scores, relevant, k, ties=ties, mask=mask, exclude=exclude, empty=empty)
     if not len(each):
         raise ValueError("the batch is empty, so it has no mean reciprocal rank")
     return each.mean()
@@ -348,9 +351,12 @@ def _values(
         right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
         if first:
             firsts = list(places.first_of_matrix(given.candidates, right, faults))
-            found = torch.cat([_reciprocal_rank(each, ties, length) for each in firsts])
             some = torch.cat([each.right for each in firsts]) > 0
-            return {name: _of_empty(found, some, empty, what, faults) for name in asked}
+            found = {
+                key: torch.cat([_reciprocal_rank(each, ties, length if k is None else k) for each in firsts])
+                for key, (_, k) in asked.items()
+            }
+            return {key: _of_empty(value, some, empty, what, faults) for key, value in found.items()}
         parts = places.of_matrix(given.candidates, right, most, faults)
         some = None
     values: dict[str, list[Tensor]] = {name: [] for name in asked}
@@ -407,31 +413,34 @@ def _ideal(ranked: Places, k: int) -> Tensor:
     return (gains * torch.where(places <= k, 1 / torch.log2(1 + places), 0.0)).sum(-1)
 
 
-def _reciprocal_rank(first: First, ties: Ties, length: int) -> Tensor:
+def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
+    """One over the place of the first relevant item, 0 beyond the first k places."""
     above, tied, right = first
     if ties != "expected":
-        value = 1 / (above + 1 if ties == "optimistic" else above + tied - right + 1).double()
-        return value.masked_fill(above >= NOWHERE, 0)
-    value, there = 1 / (above + 1).double(), (above < NOWHERE) & (tied > 1)
+        place = above + 1 if ties == "optimistic" else above + tied - right + 1
+        return (1 / place.double()).masked_fill(place > k, 0)
+    inside = above < k
+    value, there = inside / (above + 1).double(), inside & (tied > 1)
     several = there & (right > 1)
-    stop = torch.where(there, above + tied, 0)
+    stop = torch.where(there, above + tied, 0).clamp_max(k)
     if there.device.type != "cpu" or bool(there.any()):
         # On a GPU a few more terms cost less than a synchronisation.
-        most = length if stop.device.type != "cpu" else int(stop.max())
+        most = k if stop.device.type != "cpu" else int(stop.max())
         value = torch.where(there, _sums(1 / _places_up_to(most, stop))(above, stop) / tied, value)
     rows = several.nonzero().flatten()
-    most = int(tied[rows].max()) if len(rows) else 1
+    most = int((stop - above)[rows].max()) if len(rows) else 1
     for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
-        value[part] = _first_of_several(above[part], tied[part], right[part], most)
-    return value.masked_fill(above >= NOWHERE, 0)
+        value[part] = _first_of_several(above[part], tied[part], right[part], stop[part], most)
+    return value
 
 
-def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, most: int) -> Tensor:
+def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, stop: Tensor, most: int) -> Tensor:
     """The mean over random orders: the hazard of place j is ``right`` over the number of tied items from j on."""
-    place = torch.arange(most, dtype=torch.float64, device=above.device)  # j - 1
-    hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - place).clamp_min(1)).clamp_max(1)
+    index = torch.arange(most, dtype=torch.float64, device=above.device)  # j - 1
+    hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - index).clamp_min(1)).clamp_max(1)
     none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :-1]
-    return (hazard * none_before / (above.unsqueeze(-1) + place + 1)).sum(-1)
+    place = above.unsqueeze(-1) + index + 1
+    return (hazard * none_before / place).masked_fill(place > stop.unsqueeze(-1), 0).sum(-1)
 
 
 def _average_precision(ranked: Places, k: int) -> Tensor:
@@ -615,7 +624,6 @@ def _excluded(exclude: Excluded, items: int, lists: int | None) -> Tensor:
         excluded, _, shape = marked
         if items < 1 << 62 and shape[1] != items:
             raise ValueError(f"exclude is sparse of shape {shape}; the scores have {items} items")
-        excluded = excluded if excluded.shape[1] else torch.nn.functional.pad(excluded, (0, 1), value=-1)
     else:
         given: Any = exclude
         excluded, _ = (exclude if isinstance(exclude, Labels) else Labels(given)).padded()

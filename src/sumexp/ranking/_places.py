@@ -67,7 +67,6 @@ class Labels:
                 f"the lists must hold integers, int32 or int64, as a tensor [B, T], got {items.dtype} of shape "
                 f"{tuple(items.shape)}"
             )
-        items = items if items.shape[1] else torch.nn.functional.pad(items, (0, 1), value=-1)
         absent = items < 0
         items = items.to(torch.int64).masked_fill(absent, -1)
         if self.gains is None or not items.numel():
@@ -111,7 +110,6 @@ class Retrieved:
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"items must be integers [B, K], got {items.dtype} of shape {tuple(items.shape)}")
         items = items.long().clamp_min(-1)
-        items = items if items.shape[1] else torch.nn.functional.pad(items, (0, 1), value=-1)
         if self.scores is None or not items.numel():
             order = torch.arange(items.shape[1], 0, -1, device=items.device)
             return items, order.expand(items.shape)
@@ -262,11 +260,9 @@ class First(NamedTuple):
     def of(ranked: Places) -> "First":
         """Of all places."""
         above = torch.where(ranked.gains > 0, ranked.above, NOWHERE)
-        above = above if above.shape[1] else torch.nn.functional.pad(above, (0, 1), value=NOWHERE)
-        tied = ranked.tied if ranked.tied.shape[1] else torch.ones_like(above)
         first, at = above.min(-1, keepdim=True)
         some = (first < NOWHERE).squeeze(-1)
-        return First(first.squeeze(-1), tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * some)
+        return First(first.squeeze(-1), ranked.tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * some)
 
 
 def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iterator[First]:
@@ -324,7 +320,7 @@ def _of_rows(
 
 def _asked(wanted: Tensor, gains: Tensor, first: bool) -> Tensor:
     """The wanted scores, or with ``first`` the best relevant one of each list [B, 1]."""
-    if not first or not wanted.shape[1]:
+    if not first:
         return wanted
     return wanted.masked_fill(gains <= 0, lowest(wanted)).amax(-1, keepdim=True)
 

@@ -160,7 +160,7 @@ def padded(row: Tensor, column: Tensor, value: Tensor, rows: int) -> tuple[Tenso
     """Columns and values of entries in the order of their rows, [rows, R], -1 and 0 at padding."""
     count = torch.zeros(rows, dtype=torch.int64, device=row.device).index_add_(0, row, torch.ones_like(row))
     place = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
-    shape = rows, int(count.max()) if rows else 0
+    shape = rows, max(1, int(count.max())) if rows else 1
     columns = torch.full(shape, -1, device=row.device)
     values = torch.zeros(shape, dtype=torch.float64, device=row.device)
     columns[row, place], values[row, place] = column, value.double()
@@ -168,16 +168,18 @@ def padded(row: Tensor, column: Tensor, value: Tensor, rows: int) -> tuple[Tenso
 
 
 def pad_lists(name: str, lists: Sequence[Any] | Matrix, padding: float) -> Tensor:
-    """Lists or sets of any lengths, as a tensor [B, T]."""
+    """Lists or sets of any lengths, as a tensor [B, T] with T >= 1."""
     if isinstance(lists, Tensor) or (isinstance(lists, np.ndarray) and lists.dtype != object):
-        return as_tensor(name, lists)
+        values = as_tensor(name, lists)
+        empty = values.ndim == 2 and not values.shape[1]
+        return torch.nn.functional.pad(values, (0, 1), value=padding) if empty else values
     try:
         if isinstance(lists, set | frozenset | dict):
             raise TypeError(f"a {type(lists).__name__} has no order")
         rows = [row if isinstance(row, Tensor | np.ndarray | list | tuple) else list(row) for row in lists]
         lengths = torch.from_numpy(np.fromiter(map(len, rows), np.int64, len(rows)))
         values = _joined(rows)
-        shape = len(rows), int(lengths.max()) if rows else 1
+        shape = len(rows), max(1, int(lengths.max())) if rows else 1
         result = torch.full(shape, padding, dtype=values.dtype, device=values.device)
         result[(torch.arange(shape[1]) < lengths.unsqueeze(-1)).to(values.device)] = values
         return result

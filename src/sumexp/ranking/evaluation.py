@@ -196,15 +196,6 @@ def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.i
     return above[can_be], best[can_be], worst[can_be]
 
 
-def can_change_places(first: Evaluation, second: Evaluation) -> tuple[str, ...]:
-    """The true metrics by which either of two models may be the better one, for all that was reported."""
-    return tuple(
-        name
-        for (name, low, high), (_, other_low, other_high) in zip(first.true, second.true, strict=True)
-        if low < other_high and other_low < high
-    )
-
-
 def _ranks(classes: int) -> NDArray[np.int64]:
     if classes <= DENSE:
         return np.arange(1, classes + 1)
