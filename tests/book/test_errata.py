@@ -56,6 +56,13 @@ def test_every_entry_stands_in_a_chapter_or_an_erratum() -> None:
     assert shown == set(register.load(ROOT / "claims"))
 
 
+def test_our_theorems_name_their_section() -> None:
+    for claim in register.load(ROOT / "claims").values():
+        if claim.id.startswith("sumexp-"):
+            page = (ROOT / "notebooks" / f"{claim.chapter}.md").read_text("utf-8")
+            assert re.search(rf"^#+ {re.escape(claim.where)}$", page, re.MULTILINE), (claim.id, claim.where)
+
+
 def test_what_is_corrected_weighs_more_than_a_remark() -> None:
     weighs = {
         label.upper(): re.search(r"\*\*Weight:\*\* ([a-z]+)", sections(FOLDER / f"{page}.md")[1][label])

@@ -307,6 +307,19 @@ def test_with_other_noise_the_information_alone_is_no_bound() -> None:
     assert ceiling(joint, 50, log_q) == pytest.approx(information + extra, rel=1e-12)
 
 
+@pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="exact")
+@pytest.mark.parametrize("noises", [(NOISE, NOISE[::-1]), ([Q(1, 6), Q(1, 2), Q(1, 3)], [Q(2, 5), Q(2, 5), Q(1, 5)])])
+def test_with_noise_for_each_x_the_value_is_at_most_the_mean_divergence_from_it(noises: list[list[Fraction]]) -> None:
+    value, bound = NOTHING, NOTHING
+    for mass, row, q in zip(rational.marginals(FULL)[0], FULL, noises, strict=True):
+        given_x = [p / mass for p in row]
+        value += mass * (rational.log(3) - rational.entropy(rational.global_law([given_x], q, 3)))
+        bound += mass * rational.divergence(given_x, q)
+    assert float(value) < float(bound)
+    # The first pair of noises lets the value pass I, the second, near pop(y|x), keeps it far below.
+    assert (float(value) > float(rational.mutual_information(FULL))) is (noises[0] == NOISE)
+
+
 @pytest.mark.claim("nce-logN-ceiling", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("n", [2, 16, 256, 4096])
 def test_the_bound_stays_below_log_n_where_the_information_does_not(n: int) -> None:
