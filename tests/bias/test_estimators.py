@@ -101,13 +101,6 @@ def test_padding_with_negatives_that_do_not_exist_changes_nothing() -> None:
     assert estimators.variance(schedule, log_a).item() == pytest.approx(float(variance), rel=1e-11)
 
 
-def test_variance_formula_step() -> None:
-    # D^2 + 2 D (F - F_l) with D = F_l - F_before is (F - F_before)^2 - (F - F_l)^2.
-    now, before, full = sp.symbols("now before full")
-    step = (now - before) ** 2 + 2 * (now - before) * (full - now)
-    assert sp.expand(step - ((full - before) ** 2 - (full - now) ** 2)) == 0
-
-
 @pytest.mark.parametrize("schedule", [estimators.dyadic(8, 1), estimators.dyadic(8, 1.5, False), HALVES])
 def test_two_valued_recursion_equals_the_enumeration(schedule: estimators.Schedule) -> None:
     for count in range(0, schedule.n + 1, 2):

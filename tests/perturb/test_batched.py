@@ -1,4 +1,4 @@
-"""Perturb-Argmax probabilities on one grid, against the per-row rule, closed forms, Monte Carlo and autograd."""
+"""Perturb-Argmax probabilities on one grid, against the per-row rule, closed forms and autograd."""
 
 import math
 
@@ -62,16 +62,6 @@ def test_closed_forms_of_two_classes(dtype: torch.dtype, tolerance: float) -> No
     assert (found - logistic).abs().max() < 4 * tolerance + 1e-15
 
 
-def test_monte_carlo() -> None:
-    theta, draws = row(0.7, 0.0, -1.0, 0.2), 200_000
-    for seed, noise in enumerate(GRIDS):
-        noisy = theta + noise.sample((draws, 4), torch.Generator().manual_seed(seed))
-        share = torch.bincount(noisy.argmax(-1), minlength=4) / draws
-        p = batched.probabilities(theta, noise)
-        # Eight comparisons at 5 standard errors: false alarm 8 * 5.7e-7 < 1e-5.
-        assert bool(((share - p).abs() < 5 * (p * (1 - p) / draws).sqrt()).all())
-
-
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_gradients(noise: batched.Common) -> None:
     theta = torch.stack([row(0.3, -1.2, 2.0, 0.0), row(0.0, 0.0, 0.0, -5.0)]).requires_grad_()
@@ -129,7 +119,7 @@ def test_a_class_of_minus_infinity_is_no_class(noise: batched.Common, dtype: tor
 @pytest.mark.parametrize("noise", GRIDS, ids=str)
 @settings(deadline=None, max_examples=60)
 @given(
-    values=st.lists(st.floats(-1e4, 1e4, width=32), min_size=2, max_size=12),
+    values=st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=12),
     spread=st.sampled_from([1e-3, 1.0, 1e4]),
 )
 def test_properties(noise: batched.Common, dtype: torch.dtype, values: list[float], spread: float) -> None:
@@ -160,12 +150,6 @@ def test_many_rows_are_cut_and_joined() -> None:
         batched.BLOCK["cpu"] = cut
     assert found.shape == theta.shape
     assert (found - batched.probabilities(theta, Gaussian())).abs().max() < 1e-15
-
-
-def test_one_class_wins() -> None:
-    for noise in (Gumbel(), *GRIDS):
-        assert (batched.probabilities(row(3.0), noise) - 1).abs() < 1e-15
-        assert batched.negative_entropy(row(3.0), noise).abs() < 1e-15
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)

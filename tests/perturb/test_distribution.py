@@ -288,13 +288,6 @@ def test_log_space_is_the_logarithm_of_the_simplex(noise: Any) -> None:
         assert (theirs.log_prob(of_logs) - logs.log_prob(of_logs)).abs().max() < 1e-12
 
 
-def test_what_is_not_said_is_temperature_one_and_gumbel() -> None:
-    law, said = PerturbSoftmax(LOC), PerturbSoftmax(LOC, 1.0, Gumbel())
-    assert law.temperature == 1
-    assert law.mean.tolist() == said.mean.tolist()
-    assert law.entropy().item() == said.entropy().item()
-
-
 @pytest.mark.parametrize("noise", [Gumbel(), Gumbel(0.3, 2.0), Gaussian(), Gaussian(-1.0, 0.5), Logistic()], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_draws_have_the_law_of_the_noise(noise: Any, dtype: torch.dtype) -> None:
