@@ -52,27 +52,6 @@ def test_perplexity_of_a_fair_die_is_six() -> None:
     assert wordmodel.perplexity(counts, 3 * log(1 / 2) + 3 * log(1 / 8)) == pytest.approx(4, rel=1e-15)
 
 
-def test_kneser_ney_by_hand() -> None:
-    # After 0: word 1 three times, word 2 once. After 1: word 1 once. After 2: nothing.
-    counts = counts_of([[0, 3, 1], [0, 1, 0], [0, 0, 0]])
-    # Words 0, 1, 2 were seen after 0, 2, 1 distinct words.
-    q = [0.5 / 4.5, 2.5 / 4.5, 1.5 / 4.5]
-    expected = [
-        [2 * 0.85 * q[0] / 4, (3 - 0.85 + 2 * 0.85 * q[1]) / 4, (1 - 0.85 + 2 * 0.85 * q[2]) / 4],
-        [0.85 * q[0], 1 - 0.85 + 0.85 * q[1], 0.85 * q[2]],
-        q,
-    ]
-    for c in range(3):
-        one_of_each = [
-            wordmodel.kneser_ney_log_likelihood(sparse.csr_array(([1.0], ([c], [w])), shape=(3, 3)), counts)
-            for w in range(3)
-        ]
-        np.testing.assert_allclose(np.exp(one_of_each), expected[c], rtol=1e-14)
-        assert sum(map(exp, one_of_each)) == pytest.approx(1, rel=1e-14)
-    both = wordmodel.kneser_ney_log_likelihood(counts_of([[0, 2, 0], [1, 0, 0], [0, 0, 0]]), counts)
-    assert both == pytest.approx(2 * log(expected[0][1]) + log(expected[1][0]), rel=1e-14)
-
-
 # The loss and its gradients
 
 
@@ -217,9 +196,8 @@ def test_brown() -> None:
     assert model.class_counts.min() == 1
     assert model.class_counts.sum() == 1_161_192
     assert model.logits(torch.tensor([model.index("of")])).argmax() == model.index("the")
-    assert model.bigram_perplexity < model.held_out_perplexity < 0.97 * model.unigram_perplexity
+    assert model.held_out_perplexity < 0.97 * model.unigram_perplexity
     assert model.unigram_perplexity == pytest.approx(1186.0611, rel=1e-6)
-    assert model.bigram_perplexity == pytest.approx(540.8654, rel=1e-6)
 
 
 def test_shakespeare() -> None:

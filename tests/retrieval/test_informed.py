@@ -33,7 +33,7 @@ def test_relative_weights_with_hits_kept_add_nothing_to_any_example(law: str) ->
 @pytest.mark.parametrize("weights", ["constant", "importance", "tail"])
 def test_an_example_that_says_nothing_has_the_prediction(weights: str) -> None:
     method = Method("softmax", "batch", weights, 5)  # type: ignore[arg-type]
-    told = prediction(method, PRIOR)[0]
+    told = prediction(method, PRIOR)
     assert offset(method, PRIOR, PRIOR).tolist() == pytest.approx((told - PRIOR @ told).tolist(), abs=1e-6)
 
 

@@ -4,23 +4,18 @@ The truth is known: contexts and items have features :math:`u_x` and :math:`v_y`
 
 .. math:: \log P(y\mid x) = -\log(y + 1) + \sigma\,u_x\cdot v_y/\sqrt d + \text{const}.
 
-:math:`\sigma`, the *taste*, says how far a context's distribution is from the popularity. The model can represent the
-truth: its item tower has a vector and a bias for each item, its context tower is linear in :math:`u_x`.
+:math:`\sigma`, the *taste*, is how far a context's distribution is from the popularity. The model can represent the
+truth: a vector and a bias for each item, and a linear context tower.
 
-The criteria were written down before the runs:
-
-- Six schemes train on the same pairs from the same first weights, seed by seed. Each is compared with the scheme that
-  the chapter on negatives recommends, log q subtracted from every logit and hits kept, by the differences of the seeds.
-- A difference is *significant* if its interval at :data:`CONFIDENCE` lies on one side of 0: with 5 schemes, 3 metrics
-  and 2 settings there are 30 such intervals, which share 5 % (Bonferroni). (We changed this after the runs, to claim
-  less: each had 1 %.) A significant difference need not matter: the chapter gives its size.
-- The theory is that of the minimum with free scores, found without random numbers by
-  :mod:`sumexp.negatives.consistency`. Where it predicts a divergence larger than the recommended scheme's after
-  training, the scheme should be significantly worse in KL; where it predicts less, it predicts nothing. Log-uniform and
-  mixed negatives have the recommended scheme's minimum (the mixture nearly so); nothing is predicted of them either.
+The rules were written before the runs. All schemes of a seed train on the same pairs from the same weights, and each is
+compared with the recommended scheme, log q subtracted from every logit and hits kept. A difference is *significant* if
+its interval at :data:`CONFIDENCE` lies on one side of 0: 5 schemes, 3 metrics and 2 settings share 5 %. (Changed after
+the runs, to claim less: each had 1 %.) Where the exact minimum with free scores (:mod:`sumexp.negatives.consistency`)
+predicts a divergence larger than the recommended scheme's after training, the scheme should be significantly worse in
+KL; otherwise nothing is predicted.
 
 KL is the mean over contexts of :math:`\mathrm{KL}(P(\cdot\mid x)\,\|\,\mathrm{softmax} f_x)`; Recall@10 and MRR are
-expected values over :math:`y\sim P(\cdot\mid x)`, so that no test sample adds noise.
+expected values over :math:`y\sim P(\cdot\mid x)`, so no test sample adds noise.
 """
 
 import math

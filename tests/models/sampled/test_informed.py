@@ -60,7 +60,7 @@ def test_margins_and_consistent_methods_by_arithmetic() -> None:
 
 def test_without_evidence_it_is_the_prediction() -> None:
     method = Method("softmax", "batch", "constant", 3)
-    b = prediction(method, PRIOR)[0]
+    b = prediction(method, PRIOR)
     wanted = float(b[2] - (PRIOR[:2] @ b[:2]) / PRIOR[:2].sum())
     assert added(method, PRIOR, 2, 1.0) == pytest.approx(wanted, abs=1e-9)
 

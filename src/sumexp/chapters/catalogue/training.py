@@ -253,11 +253,7 @@ class Learner(descent.Learner):
     """
 
     def __init__(self, config: Config, parts: Parts, rate: float, device: str = "cpu") -> None:
-        """Start anew.
-
-        Raises:
-            ValueError: if there are fewer training pairs than a batch.
-        """
+        """Start from the first weights."""
         super().__init__(device)
         pairs = parts.train.tocoo()
         self.users, self.items = (torch.from_numpy(side.astype(np.int64)).to(device) for side in (pairs.row, pairs.col))

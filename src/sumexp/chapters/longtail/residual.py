@@ -1,18 +1,14 @@
-r"""The paper's own network: a residual network on pictures of 32 x 32, by the published schedule; a run has one method.
+r"""The paper's own network: a residual network on images of 32 x 32, by the published schedule; a run has one method.
 
-The network is that of He et al. for CIFAR: a convolution of 3 x 3, three stages of n blocks of two such convolutions,
-of 16, 32 and 64 channels, each convolution followed by a batch norm, and the mean over the picture; of 6n + 2 layers,
-56 for n = 9. A block adds its input, at the start of a stage every other pixel of it with zeros as the new channels.
-What it finds in a picture are the features h, and the scores are h B + b, or for the contrastive loss the cosines of h
-and the columns of B.
+The network is that of He et al. for CIFAR: a 3 x 3 convolution, three stages of n blocks of two such convolutions, of
+16, 32 and 64 channels, each followed by a batch norm, and the mean over positions; 6n + 2 layers, 56 for n = 9. A block
+adds its input; the first block of a stage takes every other pixel of it, with zeros as the new channels. With the
+features h the scores are h B + b, or for the contrastive loss the cosines of h and the columns of B.
 
-A training picture is padded by 4 black pixels on each side, cut to its size at random, and mirrored or not. Its
-methods are those of `models.sampled.methods`; of one seed all have the same batches, cuts, initial weights and,
-of one law and m, draws. Nothing is clipped and there is no warm-up, since the paper names neither.
-
-All random numbers come from generators of (seed, purpose, epoch), so a resumed run equals an uninterrupted one. On a
-GPU convolutions are deterministic and in single precision; only the order of sums in gradients of repeated logits may
-vary.
+A training image is padded by 4 black pixels on each side, cropped at random, and mirrored or not. All methods of a seed
+have the same batches, crops, initial weights and, for one law and m, draws. There is no clipping and no warm-up.
+Convolutions on a GPU are deterministic and in single precision; only the order of sums in gradients of repeated logits
+may vary.
 
 Source: Rawat et al., section 5.1 and appendix E; K. He, X. Zhang, S. Ren and J. Sun, Deep Residual Learning for Image
 Recognition, CVPR 2016, section 4.2.
@@ -167,11 +163,7 @@ class Learner(descent.Learner):
     """
 
     def __init__(self, config: Residual, data: Labelled, device: str = "cpu") -> None:
-        """Start anew.
-
-        Raises:
-            ValueError: if there are fewer pictures than a batch, or a class has none.
-        """
+        """Start from the first weights."""
         super().__init__(device)
         labels, self.log_prior = checked(torch.from_numpy(data.train_labels), data.classes, config.batch, device)
         self.config, self.labels, self.steps = config, labels, len(labels) // config.batch

@@ -78,11 +78,7 @@ class Learner(descent.Learner):
     """
 
     def __init__(self, config: Stack, inputs: Tensor, labels: Tensor, classes: int, device: str = "cpu") -> None:
-        """Start on features of the training pictures and of their mirror images [2, N, F], with labels [N].
-
-        Raises:
-            ValueError: if there are fewer pictures than a batch, or a class has none.
-        """
+        """Start on features of the training images and of their mirror images [2, N, F], with labels [N]."""
         super().__init__(device)
         labels, self.log_prior = checked(labels, classes, config.batch, device)
         self.config, self.inputs, self.labels, self.steps = config, inputs, labels, len(labels) // config.batch

@@ -112,7 +112,6 @@ class WordModel:
         class_counts: how often each word occurs in the whole corpus, float64 [V], all positive.
         held_out_perplexity: of this model on the held-out documents.
         unigram_perplexity: of the smoothed unigram model that it started from, on the same documents.
-        bigram_perplexity: of an interpolated Kneser-Ney bigram model, on the same documents.
         source: the data set it was fitted to; `datasets.DATASETS` has its description.
     """
 
@@ -123,7 +122,6 @@ class WordModel:
     class_counts: Tensor
     held_out_perplexity: float
     unigram_perplexity: float
-    bigram_perplexity: float
     source: Source
 
     def logits(self, context: Tensor) -> Tensor:
@@ -195,7 +193,6 @@ def train(
     perplexities = {
         "held_out_perplexity": perplexity(held_out, _log_likelihood(held_out, vectors, word_vectors, bias)),
         "unigram_perplexity": perplexity(held_out, float(held_out.sum(axis=0) @ np.log(unigram))),
-        "bigram_perplexity": perplexity(held_out, kneser_ney_log_likelihood(held_out, counts)),
     }
     return Result(arrays, perplexities)
 
@@ -224,24 +221,6 @@ def smoothed_unigram(counts: sparse.csr_array, smoothing: float) -> NDArray[np.f
 def perplexity(counts: sparse.csr_array, log_likelihood: float) -> float:
     """exp(-log-likelihood / number of bigrams)."""
     return math.exp(-log_likelihood / counts.sum())
-
-
-def kneser_ney_log_likelihood(held_out: sparse.csr_array, counts: sparse.csr_array, discount: float = 0.85) -> float:
-    r"""The log-likelihood of ``held_out`` under an interpolated Kneser-Ney bigram model of ``counts``.
-
-    .. math:: p(w \mid c) = \frac{\max(n_{cw} - d, 0) + d\, t_c\, q_w}{n_c}, \qquad q_w \propto t'_w + \tfrac12,
-
-    with :math:`t_c` the number of distinct words seen after c and :math:`t'_w` of those seen before w; q where c was
-    never seen. (R. Kneser and H. Ney, Improved backing-off for m-gram language modeling, 1995.)
-    """
-    pairs = held_out.tocoo()
-    context, word = pairs.coords
-    before = np.bincount(counts.indices, minlength=counts.shape[1]) + 0.5
-    q = (before / before.sum())[word]
-    total, types = counts.sum(axis=1)[context], np.diff(counts.indptr)[context]
-    seen = np.maximum(np.asarray(counts[context, word]).ravel() - discount, 0) + discount * types * q
-    p = np.where(total > 0, seen / np.maximum(total, 1), q)
-    return float(pairs.data @ np.log(p))
 
 
 def loss_and_gradients(

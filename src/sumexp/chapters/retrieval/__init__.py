@@ -4,12 +4,12 @@
 - `judging`, `metrics`: recall and precision of a trained method, and the list of the most frequent labels;
 - `bags`: sparse features as embedding bags;
 - `outlook`: the task that predicts the order of methods from label frequencies;
-- `summary`: summaries of runs over seeds, and the best order of labels;
+- `summary`: the runs over seeds, and the best order of labels;
 - `informed`: the task that computes the offset of a method for an informative example;
-- `grids`: the runs of each profile, and the comparison that decides each claim;
+- `grids`: the runs of each profile, and what decides;
 - `own`: the same on your files.
 
-Import the last three by name: modules that only read or choose runs are not part of the keys of runs.
+The last four are imported by name, so that no run depends on them.
 """
 
 from sumexp.chapters.retrieval.training import Config, train

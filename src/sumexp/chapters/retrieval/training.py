@@ -2,19 +2,15 @@ r"""Train one method on multi-label data, in steps that touch only the rows of a
 
 An example with t labels gives t pairs of an example and a label. The hidden layer is linear,
 :math:`h = \sum_i x_i E_i` over the non-zero features, and label y has the logit :math:`h\cdot V_y`, or their cosine for
-the contrastive loss. With sampled negatives a step reads and writes the rows of E of the batch's features and the rows
-of V of its labels and its m negatives, so neither gradients nor optimiser state are as large as a table. Small tables
-have dense gradients, which is faster (`WHOLE`).
+the contrastive loss. A step with sampled negatives reads and writes the rows of E of the batch's features and the rows
+of V of its labels and its m negatives; small tables have dense gradients, which is faster (`WHOLE`).
 
-The optimiser is Adagrad: a row with zero gradient does not move, so its sparse step equals the dense one. Adam's does
-not, since its moments decay in every row. So full and sampled losses share one optimiser.
+Adagrad leaves a row without gradient where it is, so sparse and dense steps agree, and full and sampled losses share
+one optimiser. The examples of a batch share its m negatives: uniform draws, or the labels of its first m examples.
+Accidental hits are masked.
 
-The examples of a batch share its m negatives: uniform draws, or the labels of its first m examples, as the order is
-random. Accidental hits are masked.
-
-Learning rate and epoch are tuned by one rule for all methods. For each seed :data:`HELD_OUT` of the training pairs are
-left out of training. The rate and epoch with the highest recall at 10 of these pairs are kept; the ranked lists leave
-out the example's other training labels.
+For each seed :data:`HELD_OUT` of the training pairs are left out of training. The learning rate and epoch with the
+highest recall at 10 of these pairs are kept; the ranked lists leave out the example's other training labels.
 
 Source: Rawat et al., section 5.2 and appendix G.
 """
@@ -127,14 +123,7 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the method at each rate, and judge on the test examples the rate and epoch that validation pairs choose.
-
-    Args:
-        config: its settings.
-        data: the examples, by default those of the source.
-        device: where to train.
-        progress: wraps the loop over the rates.
-        checkpoint: keeps what each rate gave.
+    """Train at each rate on ``data``, by default the source's, and judge the rate and epoch of the best validation.
 
     Returns:
         arrays: ``counts`` [L], training examples of each label; ``pairs`` [L], test pairs of each label that occurs in
@@ -187,12 +176,7 @@ def tune(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Tuned:
-    """Train the method at each rate, and choose by validation pairs.
-
-    Raises:
-        ValueError: if there are fewer training pairs than a batch.
-        FloatingPointError: if the loss is not finite.
-    """
+    """Train the method at each rate, and choose by validation pairs; errors as of :func:`train`."""
     fitted, held = split(data.train, config.seed)
     counts = torch.from_numpy(np.bincount(fitted.labels.indices, minlength=len(data.counts)))
     state = checkpoint.load() or {"rows": [], "best": {"recall": -1.0}}
@@ -242,18 +226,7 @@ class Learner(descent.Learner):
     """
 
     def __init__(self, config: Config, part: Part, counts: Tensor, rate: float, device: str = "cpu") -> None:
-        """Start anew.
-
-        Args:
-            config: how it is trained.
-            part: the training examples.
-            counts: of each label [L].
-            rate: the learning rate.
-            device: where to train.
-
-        Raises:
-            ValueError: if there are fewer pairs than a batch.
-        """
+        """Start from the first weights, on training examples with the counts of their labels [L]."""
         super().__init__(device)
         table = part.labels
         self.examples = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))

@@ -2,14 +2,13 @@
 
 - `config`: the settings of a stack of models;
 - `stack`: the networks, as functions of stacked parameters;
-- `posterior`: the law that a member's samples come from, and its divergence;
-- `bounds`: what bounds -log p(x), and what estimates it;
+- `posterior`: the law of a member's samples, and its divergence;
+- `bounds`: bounds on -log p(x), and estimates of it;
 - `training`: the task that trains and measures a stack;
-- `grids`: the stacks that each profile trains; `comparison`: what they say;
+- `grids`: the stacks of each profile; `comparison`: what they show;
 - `gradients`: bias and variance of the relaxed gradient.
 
-The last three are imported by name: what only chooses or reads runs must not be among the code that their keys depend
-on, or a change there would discard them.
+The last three are imported by name, so that no run depends on them.
 """
 
 from sumexp.chapters.vae import bounds, posterior, stack

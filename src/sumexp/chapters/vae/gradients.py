@@ -1,15 +1,13 @@
-r"""How good a gradient the relaxation gives, on models small enough to enumerate.
+r"""Bias and variance of the relaxed gradient, on models small enough to enumerate.
 
-What training descends is :math:`\mathbb E_{z\sim q}f(z)` with z one-hot in each of N variables of K categories; its
-gradient in the logits is a sum over the :math:`K^N` states. What it follows is the gradient of
-:math:`f(\mathrm{softmax}((\ell+\gamma)/\tau))` for one draw of the noise, or of the straight-through variant. Its error
-has two parts, the bias of its mean and the variance of one draw: as :math:`\tau` falls, the first goes down and the
-second up.
+Training descends :math:`\mathbb E_{z\sim q}f(z)` with z one-hot in each of N variables of K categories; its gradient in
+the logits is a sum over :math:`K^N` states. The estimate is the gradient of
+:math:`f(\mathrm{softmax}((\ell+\gamma)/\tau))` for one draw of the noise, or its straight-through variant. As
+:math:`\tau` falls, its bias falls and its variance rises.
 
-Noise of scale s with logits :math:`s\,\ell` at temperature :math:`s\,\tau` gives the same z and the same law, and
-gradients that are 1/s of those of scale 1, exact and relaxed: matching the variances of two noises is nothing but
-another temperature. Noises are comparable where the laws q of their argmax are equal, relative to the size of the exact
-gradient.
+Noise of scale s with logits :math:`s\,\ell` at temperature :math:`s\,\tau` gives the same z and q, and gradients 1/s of
+those of scale 1: matching the variances of two noises only changes the temperature. Noises are comparable where their q
+are equal, relative to the size of the exact gradient.
 
 Source: Jang, Gu and Poole; Maddison, Mnih and Teh; Cohen Indelman and Hazan, section 6.2.
 """

@@ -9,14 +9,9 @@ is what the method adds to a class: a method with a larger b on the rare classes
 of two methods *the one with the larger mean b on a group is predicted to err less there.* That is ``offset``, and it
 alone makes the predicted order. Methods whose offsets agree, such as all that are consistent, tie.
 
-It also has, for equal scores, as at the start: the exact mean of the gradient that a class's score
-gets as a negative, over what it gets as the positive, ``push``. Above 1 the class is pushed down at first.
-
-Both are exact: the minimisers by Newton's method on the exact implicit loss, the gradients by its derivatives, since
-with the factors :math:`w_{yy'} = e^{a_y+b_{y'}}` of the weights the derivative of :math:`\sum_y\pi_y\,\ell_y` in
-:math:`a_y` is what y gets as the positive, and that in :math:`b_{y'}` what y' gets as a negative. The contrastive loss
-is a sum over classes, and its minimiser a closed form: with :math:`N_y = \sum_{y'\ne y}\pi_{y'}\rho_{y'y}` it is
-:math:`f_y = \pi_y/(\pi_y + N_y)`, whose logarithm stands for f.
+The minimisers are exact, by Newton's method on the implicit loss. The contrastive loss is a sum over classes; with
+:math:`N_y = \sum_{y'\ne y}\pi_{y'}\rho_{y'y}` its minimiser is :math:`f_y = \pi_y/(\pi_y + N_y)`,
+whose logarithm stands for f.
 """
 
 import math
@@ -65,28 +60,28 @@ def predict(
     """The prediction for each method.
 
     Returns:
-        arrays: ``counts`` [C]; ``offset`` and ``push`` [methods, C]; ``names`` of the groups that there are, and the
-        means of the offsets that make the predicted order, ``group_offset`` [methods, groups].
+        arrays: ``counts`` [C]; ``offset`` [methods, C]; ``names`` of the groups, and the means of the offsets that make
+        the predicted order, ``group_offset`` [methods, groups].
     """
     counts = np.array(config.counts, dtype=np.int64)
     prior = torch.from_numpy(counts / counts.sum())
-    predictions = [prediction(config.methods[i], prior) for i in progress(range(len(config.methods)))]
     members = groups(counts, config.rule)
-    offset, push = (np.stack([result[i].numpy() for result in predictions]) for i in range(2))
-    arrays = {"counts": counts, "offset": offset, "push": push, "names": np.array(list(members))}
+    predictions = [prediction(config.methods[i], prior) for i in progress(range(len(config.methods)))]
+    offset = torch.stack(predictions).numpy()
+    arrays = {"counts": counts, "offset": offset, "names": np.array(list(members))}
     arrays["group_offset"] = np.stack([offset[:, own].mean(1) for own in members.values()], 1)
     return Result(arrays)
 
 
-def prediction(method: Method, prior: Tensor) -> tuple[Tensor, Tensor]:
-    """Offset and push of one method, [C] each, float64.
+def prediction(method: Method, prior: Tensor) -> Tensor:
+    """The offset of one method [C], float64.
 
     Raises:
         ValueError: if the prior [C] is no distribution with full support.
     """
     prior = checks.law("prior", prior)
     offset = minimiser(method, prior) - prior.log()
-    return offset - offset.mean(), push(method, prior)
+    return offset - offset.mean()
 
 
 def minimiser(method: Method, prior: Tensor) -> Tensor:
@@ -101,26 +96,6 @@ def losses(method: Method, prior: Tensor) -> population.Losses:
     if method.law == "all":
         return population.margin_losses(log_margins(method, prior.log()))
     return consistency.multiset_losses(law(method, prior), method.negatives, factors(method, prior), method.hits)
-
-
-def push(method: Method, prior: Tensor) -> Tensor:
-    """The exact mean gradient of each class's score as a negative, over that as the positive, at equal scores [C].
-
-    Hits that are kept count on both sides. Of the contrastive loss at cosines of 1/2; where all are f > 0 it is
-    f / (1 - f) times that.
-    """
-    if method.loss == "contrastive":
-        return _against(method, prior) / prior
-    zero = torch.zeros_like(prior)
-    if method.law == "all":
-        rho = log_margins(method, prior.log()).expand(len(prior), len(prior)).exp().clone().fill_diagonal_(0)
-        share = rho / (1 + rho.sum(1, keepdim=True))
-        return (prior @ share) / (prior * share.sum(1))
-    positive, negative = (part.clone().requires_grad_() for part in factors(method, prior))
-    log_q = law(method, prior)
-    losses = consistency.multiset_losses(log_q, method.negatives, (positive, negative), method.hits)
-    up, down = torch.autograd.grad(prior @ losses(zero), (positive, negative))
-    return down / up
 
 
 def law(method: Method, prior: Tensor) -> Tensor:
