@@ -201,7 +201,7 @@ def reals(name: str, values: Values) -> Tensor:
 
 
 def logs(name: str, values: Values) -> Tensor:
-    """Logarithms of probabilities, of any shape; see :func:`reals`.
+    """Logarithms of probabilities, of any shape, at least float32; see :func:`reals`.
 
     On an accelerator their values are not read, which it would wait for; the loss that takes them checks.
 
@@ -212,7 +212,7 @@ def logs(name: str, values: Values) -> Tensor:
     for largest in read(given.detach().max()) if given.numel() and given.is_cpu else ():
         if not largest <= 1e-6:
             raise ValueError(f"{name} holds {largest}; it must hold logarithms of probabilities (-inf for 0)")
-    return given
+    return given.to(torch.promote_types(given.dtype, torch.float32))
 
 
 def together(**values: Tensor) -> None:

@@ -21,6 +21,7 @@ from torch.distributions import (
 )
 from torch.nn import functional
 
+from sumexp._checks import source, together
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
@@ -90,7 +91,7 @@ class _Perturbed(Distribution):
         r"""loc + gamma, [\*sample_shape, ..., d], in single precision at least."""
         shape = self._extended_shape(torch.Size(sample_shape))
         loc = self.loc.to(_single(self.loc.dtype))
-        device = loc.device if generator is None else generator.device
+        device = loc.device if (generator := source(generator)) is None else generator.device
         return loc + _draws(self.noise, shape, generator, loc.dtype, device).to(loc.device)
 
 
@@ -520,6 +521,7 @@ def _of_categorical(first: OneHotCategorical, second: PerturbArgmax) -> Tensor:
 
 def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
     r""":math:`\sum_ip_i(\log p_i-\log q_i)`, the type of loc."""
+    together(loc=first.loc, log_q=log_q)
     shape = torch.broadcast_shapes(first.loc.shape, log_q.shape)  # type: ignore[no-untyped-call]
     if _is_batched(first):
         loc = first.loc.float().expand(shape)

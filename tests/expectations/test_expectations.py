@@ -130,6 +130,19 @@ def test_gradcheck_with_replacement_in_logits_and_proposal(method: expectations.
     assert torch.autograd.gradcheck(outputs, (log_x, log_q), eps=1e-5, atol=1e-8, rtol=1e-6)
 
 
+def test_second_derivatives_are_refused() -> None:
+    """The gradient would count as a constant: a penalty on it would have a wrong gradient without a word."""
+    log_x = torch.zeros(3, requires_grad=True)
+    laws = (
+        expectations.with_replacement(log_x, 2),
+        expectations.without_replacement(log_x, 2),
+        expectations.independent(log_x, torch.full((3,), -1.0)),
+    )
+    for law in laws:
+        with pytest.raises(RuntimeError, match="expectations have first derivatives only: leave out create_graph"):
+            torch.autograd.grad(expectations.expect(law).loss, log_x, create_graph=True)
+
+
 def test_the_gradient_in_the_proposal_keeps_its_sum() -> None:
     # q is normalised inside, so adding a constant to log q changes nothing: the gradient's entries add up to 0.
     log_q = proposal().requires_grad_()

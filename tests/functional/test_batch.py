@@ -1,6 +1,7 @@
 """In-batch scores: against sampled_softmax and torch's cross entropy, and by all batches against the theorem."""
 
 import math
+from functools import partial
 from itertools import product
 from math import exp, log
 from typing import Any, get_args
@@ -534,6 +535,31 @@ def test_a_temperature_for_each_row(symmetric: bool) -> None:
         assert in_batch(scores, IDS, log_q=log_q, temperature=by_row, symmetric=symmetric).item() == wanted.item()
     one = in_batch(scores, IDS, log_q=log_q, temperature=double(2), symmetric=symmetric)
     assert one.item() == pytest.approx(in_batch(scores, IDS, log_q=log_q, temperature=2, symmetric=symmetric).item())
+
+
+def of_vectors(scores: Tensor, ids: Tensor, *, temperature: Tensor) -> Tensor:
+    """The full loss whose last class is masked by its bias, if there is a fourth."""
+    weight = torch.eye(len(ids), 3, dtype=scores.dtype)
+    bias = torch.zeros(len(ids)).masked_fill(ids == 3, -math.inf)
+    return functional.linear_cross_entropy(scores[:, :3], weight, ids[:3], class_bias=bias, temperature=temperature)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "loss, shape",
+    [
+        *product((partial(in_batch, correct="none"), functional.sigmoid_pairs), ((), (1,), (3,), (3, 1))),
+        (of_vectors, (1,)),
+    ],
+)
+def test_masked_candidates_leave_the_gradient_of_a_temperature(
+    loss: Any, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """A score of -inf over T would make it NaN; right is that of the loss without the column."""
+    scores = torch.tensor([[1, 2, 0, -math.inf], [0, 3, 1, -math.inf], [1, 1, 2, -math.inf]], dtype=dtype)
+    t, ids = torch.full(shape, 0.5, dtype=dtype, requires_grad=True), torch.arange(4)
+    found, wanted = (torch.autograd.grad(loss(scores[:, :n], ids[:n], temperature=t), t)[0] for n in (4, 3))
+    torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.parametrize("size", [8, 400])

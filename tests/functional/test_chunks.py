@@ -90,6 +90,9 @@ def test_bad_input_is_named() -> None:
         cached(torch.sin, torch.ones(3), chunk_size=0)
     with pytest.raises(ValueError, match=r"inputs have \[2, 3\] rows"):
         cached(torch.add, torch.ones(3), torch.ones(2), chunk_size=2)
+    for encode in (lambda x: (x, x), lambda x: x.sum(0)):
+        with pytest.raises(ValueError, match=r"encode made .* of 2 examples; it must return one tensor \[2, d\]"):
+            cached(encode, torch.ones(4, 3), chunk_size=2)
     for given in ((), (torch.tensor(1.0),), ([1.0, 2.0],)):
         with pytest.raises(ValueError, match=r"cached needs tensors \[B, \.\.\.\]"):
             cached(torch.sin, *given, chunk_size=2)  # type: ignore[arg-type]

@@ -148,6 +148,12 @@ def test_without_gradients_and_of_no_example() -> None:
     for reduction, shape in (("sum", ()), ("none", (0,))):
         options: Any = {"log_q": given["log_q"], "reduction": reduction}
         assert linear_in_batch(queries[:0], items, ids, **options).shape == shape
+        for loss in (
+            linear_in_batch(queries[:0], items, ids, **options),
+            linear_in_batch(queries[:0], items[:0], [], hits="mask", reduction=reduction, correct="none"),
+            linear_cross_entropy(queries[:0], items, [], reduction=reduction),
+        ):
+            assert torch.autograd.grad(loss.sum(), items)[0].eq(0).all()  # a replica without examples takes part
     with pytest.raises(ValueError, match="the batch is empty"):
         linear_cross_entropy(queries[:0], items, [])
     loss = linear_in_batch(queries, items, ids, log_q=given["log_q"])
@@ -184,6 +190,8 @@ def test_bad_input_of_a_catalogue_is_named() -> None:
         ([0, 1], {}, r"and labels \(2,\) must be \[B, d\], \[L, d\] and \[B\]"),
         ([11] * B, {}, "a label is 11; the 11 classes are 0..10"),
         ([0] * B, {"class_bias": torch.ones(3)}, "there must be one for each of 11 classes"),
+        ([0] * B, {"class_bias": [0.0] * 11}, r"class_bias must be a floating-point tensor \[L\]"),
+        ([0] * B, {"class_bias": torch.ones(11), "temperature": "x"}, "temperature is 'x'"),
         ([0] * B, {"temperature": torch.ones(B)}, r"temperature has shape \(7,\)"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -68,7 +68,7 @@ BATCHES = st.integers(1, 5).flatmap(
 @given(options=OPTIONS, given_batch=BATCHES)
 @pytest.mark.parametrize("way", ["eager", "as in a graph"])
 def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict[str, Any], given_batch: Any) -> None:
-    """Every option, with NaN in what is not there: values and gradients of the rows and columns cut out."""
+    """Every option, with NaN where there is no example and masked candidates: values and gradients."""
     here, further, several, law, named, seed = given_batch
     generator = torch.Generator().manual_seed(seed)
     size, there = len(here), torch.tensor([*here, *further])
@@ -76,6 +76,9 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
     rows, kept = there[:size], there.nonzero().squeeze(-1)
     ids = torch.randint(3, (columns,), generator=generator)
     scores = torch.randn(size, columns, generator=generator, dtype=torch.float64)
+    if several is None:
+        masked = (torch.rand(size, columns, generator=generator) < 0.2) & ~torch.eye(size, columns, dtype=torch.bool)
+        scores = scores.masked_fill(masked, -torch.inf)
     shape = {"none": None, "by column": (columns,), "by row": (size, columns)}[law]
     log_q = None if shape is None else -1 - torch.rand(shape, generator=generator, dtype=torch.float64)
     if log_q is None:
@@ -90,7 +93,8 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
         extra["row_log_q"] = -1 - torch.rand(size, generator=generator, dtype=torch.float64)
     padded, layer = scores.clone(), InBatchSoftmax(dtype=torch.float64, **options)
     padded[~rows], padded[:, ~there] = torch.nan, torch.nan
-    laws = {} if log_q is None else {"log_q": log_q.masked_fill(~there, torch.nan)}
+    unknown = ~there | ~rows.unsqueeze(-1) if law == "by row" else ~there
+    laws = {} if log_q is None else {"log_q": log_q.masked_fill(unknown, torch.nan)}
     marks = positives
     if several == "classes":
         marks = torch.where(rows.unsqueeze(-1), positives.masked_fill(positives == -1, -100), 1)
@@ -107,7 +111,11 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
         assert (found[~rows] == 0).all()
         found = found[rows]
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    gradients = [torch.autograd.grad(value.sum(), leaf)[0] for value, leaf in zip((found, wanted), leaves, strict=True)]
+    learned, pairs = list(layer.parameters()), zip((found, wanted), leaves, strict=True)
+    each = [torch.autograd.grad(value.sum(), [leaf, *learned]) for value, leaf in pairs]
+    gradients, *more_gradients = zip(*each, strict=True)
+    for mine, theirs in more_gradients:
+        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradients[0][rows][:, kept], gradients[1], rtol=1e-12, atol=1e-12)
     assert (gradients[0][~rows] == 0).all()
     assert (gradients[0][:, ~there] == 0).all()
@@ -191,6 +199,15 @@ def test_gbce_is_the_function_and_takes_sequences() -> None:
     assert repr(layer) == "GBCE(classes=9, calibration=0.5, correct='all', reduction='none')"
     with pytest.raises(ValueError, match="calibration is 2"):
         GBCE(9, calibration=2)
+
+
+def test_small_integers_do_not_wrap_around_to_the_target_of_no_item() -> None:
+    for gains, layer in (
+        (torch.tensor([[156, 1]], dtype=torch.uint8), ListNet()),
+        (torch.tensor([[1, 3]], dtype=torch.int8), ListNet(ignore_index=257)),
+        (torch.tensor([[2048, 1]], dtype=torch.float16), ListNet(ignore_index=2049)),
+    ):
+        assert layer(batch(1, 2), gains).item() == functional.listnet(batch(1, 2), gains).item()
 
 
 def test_a_list_has_marks_too_and_its_padding_no_gradient() -> None:

@@ -210,6 +210,7 @@ def test_uniform_has_no_modulo_bias() -> None:
         (lambda: Categorical(torch.empty(0)), "at least one class"),
         (lambda: Categorical(torch.full((2, 2), 0.25)), "one-dimensional"),
         (lambda: Uniform(0), "classes is 0"),
+        (lambda: LogUniform(3, counts=[3, math.nan, 1]), "class 1 occurs nan times"),
         (lambda: LogUniform(2.5), "classes is 2.5"),  # type: ignore[arg-type]
         (lambda: samplers.unigram(double(1, -1)), "got -1.0 at 1"),
         (lambda: samplers.unigram(double(0, 0)), "all counts are 0"),
@@ -366,6 +367,28 @@ def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_proba
     assert torch.allclose(drawn.log_q[labels == 1].exp(), other[drawn.ids[labels == 1]], rtol=1e-9)
 
 
+def test_a_mixture_redraws_by_the_law_that_its_parts_have_now() -> None:
+    part = samplers.unigram([6.0, 1, 1], 1)
+    law, labels = Mixture([part, Uniform(3)], [0.9, 0.1]), [0] * 8
+    samplers.draw(law, labels, 4, hits="redraw", generator=seeded())
+    part.load_state_dict(samplers.unigram([6.0, 1, 3], 1).state_dict())
+    drawn = samplers.draw(law, labels, 4, hits="redraw", generator=seeded())
+    q = law.log_prob(range(3)).exp()
+    torch.testing.assert_close(drawn.log_q.exp(), q[drawn.ids] / (1 - q[0]))
+
+
+def test_laws_without_a_label_stay_on_no_device_that_is_left() -> None:
+    law = Uniform(3)
+    samplers.draw(law, [0], 2, hits="redraw", generator=seeded())
+    assert law.others
+    assert not law.to("meta").others
+
+
+def test_shares_may_be_as_far_off_as_their_precision_explains() -> None:
+    law = Mixture([Uniform(3)] * 3, torch.full((3,), 1 / 3, dtype=torch.float16))  # type: ignore[arg-type]
+    assert law.proportions.sum().item() == pytest.approx(1, abs=1e-15)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), rule=st.sampled_from(["keep", "mask", "redraw"]))
 def test_excluded_classes_are_never_drawn_and_log_q_is_that_of_the_others(data: st.DataObject, rule: Any) -> None:
@@ -413,8 +436,9 @@ def test_draws_without_the_excluded_classes_follow_their_law() -> None:
     "exclude, message",
     [
         ([[0], [1]], r"exclude has shape \(2, 1\); it must be \[1, H\], padded by -1"),
-        ([[7]], "an excluded class is 7; the 3 classes are 0..2"),
-        ([[0.5]], "excluded classs are torch.float64; they must be integers"),
+        ([[7]], "an excluded id is 7; the 3 classes are 0..2"),
+        ([[0.5]], "excluded ids are torch.float64; they must be integers"),
+        ([[0, 1, 1]], "exclude holds 0 and 1 for each of 3 classes; it must hold the classes themselves"),
     ],
 )
 def test_bad_histories_are_named(exclude: Any, message: str) -> None:
@@ -587,6 +611,23 @@ def test_bad_models_are_named(logits: Tensor, labels: Tensor, message: str) -> N
 
 
 # -- weights --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_weights_of_half_precision_are_summed_in_single(dtype: torch.dtype) -> None:
+    """q = e^-12 has the weight 162,755, which float16 does not hold."""
+    log_q, own = torch.tensor([-12.0, -9.0], dtype=dtype), torch.tensor(-1.0, dtype=dtype)
+    for weights in (
+        lambda q, y: samplers.importance(q, 3),
+        samplers.relative,
+        lambda q, y: samplers.tail(q, 3, q + 1, y),
+        lambda q, y: samplers.constant(q, 3),
+        lambda q, y: functional.logit_adjusted(y, q),
+        lambda q, y: functional.adaptive(q),
+    ):
+        found = weights(log_q, own)
+        assert found.dtype == torch.float32
+        torch.testing.assert_close(found, weights(log_q.double(), own.double()).float())
 
 
 def test_weights_of_table_1_by_hand() -> None:

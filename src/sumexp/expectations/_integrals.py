@@ -33,7 +33,7 @@ from torch import Tensor
 
 from sumexp._checks import typed
 from sumexp.expectations._laws import Law
-from sumexp.expectations._transforms import Transform, apply
+from sumexp.expectations._transforms import Transform, apply, first_order
 from sumexp.expectations.quadrature import Rule, rule
 
 NEAR = 50.0
@@ -92,6 +92,7 @@ def expect(law: Law, tol: float = 1e-12) -> Expectations:
 
     Raises:
         ValueError: if ``tol`` is out of range.
+        RuntimeError: in a backward pass that is to be differentiated again.
     """
     return integrate(law, rule(tol, law.log_max))
 
@@ -161,7 +162,7 @@ class _Moments(torch.autograd.Function):
         )
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         value, probability, loss, loss_difference, probability_difference, t, split, mean = ctx.saved_tensors
         small, (*_, g_probability_gap, g_loss_gap) = mean < 0.5, grads

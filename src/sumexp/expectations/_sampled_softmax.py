@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from sumexp._checks import floating, whole
+from sumexp._checks import floating, together, whole
 from sumexp.expectations._integrals import Expectations, expect
 from sumexp.expectations._laws import MOST_DRAWS, Method, with_replacement
 
@@ -45,6 +45,7 @@ def sampled_softmax(
     floating("log_q", log_q, "[..., classes]")
     if log_q.shape[-1] != logits.shape[-1]:
         raise ValueError(f"log_q has shape {tuple(log_q.shape)}; give one entry for each of {logits.shape[-1]} classes")
+    together(logits=logits, log_q=log_q)
     others, _ = split_label("log_q", log_q, label)
     highest = others.detach().amax(-1)
     if not bool((highest < math.inf).all()) or bool((highest == -math.inf).any()):

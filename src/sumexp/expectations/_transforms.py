@@ -1,8 +1,9 @@
 """The Laplace transforms of the laws over a list of classes, with their gradients."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from typing import Any, NamedTuple
 
 import torch
@@ -28,6 +29,21 @@ class Transform(NamedTuple):
     log_value: Tensor
     excess: Tensor
     mean: Tensor
+
+
+def first_order(backward: Callable[..., tuple[Tensor | None, ...]]) -> Callable[..., tuple[Tensor | None, ...]]:
+    """A backward pass that refuses ``create_graph=True``: its gradients would count as constants.
+
+    torch's ``once_differentiable`` notices only if the gradient of the result requires one itself.
+    """
+
+    @wraps(backward)
+    def checked(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("expectations have first derivatives only: leave out create_graph")
+        return backward(ctx, *gradients)
+
+    return checked
 
 
 def apply(function: type[torch.autograd.Function], *arguments: object) -> tuple[Tensor, ...]:
@@ -113,7 +129,7 @@ class _Mixture(torch.autograd.Function):
         return m * log_one, m * excess, m * sums.mean
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, g_value: Tensor, g_excess: Tensor, g_mean: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.m:
             none = [None if one is None else torch.zeros_like(one) for one in ctx.saved_tensors]
@@ -187,7 +203,7 @@ class _Coins(torch.autograd.Function):
         return log_value, torch.where(near, excess, 0.0)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, g_value: Tensor, g_excess: Tensor) -> tuple[Tensor | None, ...]:
         log_x, log_pi, near = ctx.saved_tensors
         u = ctx.rule.nodes(log_x.device)

@@ -55,6 +55,15 @@ def for_sums(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
+def divided(scores: Tensor, temperature: float | Tensor) -> Tensor:
+    """Scores over T, at least float32; scores of -inf add nothing to the gradient of T, where 0 times inf is NaN."""
+    scores = for_sums(scores)
+    if not isinstance(temperature, Tensor):
+        return scores / temperature
+    masked = scores.detach() == -math.inf
+    return (scores.masked_fill(masked, 0) / temperature).masked_fill(masked, -math.inf)
+
+
 class Pair(NamedTuple):
     """The checked arguments of a sampled loss, in the precision of its sums.
 

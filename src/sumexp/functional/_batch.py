@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, for_sums, reduce, softmax_loss
+from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, reduce, softmax_loss
 
 InBatchHits = Literal["keep", "mask"]
 """What becomes of accidental hits, further columns of the example's own class: kept as negatives, or left out."""
@@ -170,15 +170,18 @@ def batch_loss(
     checks.choice("hits", hits, HITS)
     _check_scores(scores)
     size, columns = scores.shape
+    marks, classes = None, _classes(ids, scores)
+    if positives is not None:
+        marks = _marks(positives, classes, size)
+    if absent is not None:
+        scores, marks = _without(scores, marks, absent)
     scores, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
     rows = _law("row_log_q", row_log_q, scores, (size,), needed=False) if symmetric else None
-    classes = _classes(ids, scores)
-    marks = None if positives is None else _marks(positives, classes, size)
     smoothing = _smoothing(label_smoothing)
     if absent is not None:
-        scores, marks = _without(scores, marks, absent)
-        law = None if law is None else law.masked_fill(absent, 0)
+        padding = absent[:size].unsqueeze(-1) | absent if law is not None and law.ndim == 2 else absent
+        law = None if law is None else law.masked_fill(padding, 0)
         rows = None if rows is None else rows.masked_fill(absent[:size], 0)
 
     def half(scores: Tensor, law: Tensor | None, equal: Tensor | None, marks: Tensor | None) -> Tensor:
@@ -469,7 +472,7 @@ def _ahead_of_target(
 def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
     """Where blocks of rows begin and end."""
     size, columns = scores.shape
-    step = max(1, CELLS // columns if scores.is_cpu else size)
+    step = max(1, CELLS // max(1, columns) if scores.is_cpu else size)
     for start in range(0, size, step):
         yield start, min(start + step, size)
 
@@ -493,11 +496,15 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
                 f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, or "
                 f"one for each of {len(scores)} rows, floating-point"
             )
-        if __debug__ and temperature.numel():
-            for bound in checks.read(*temperature.detach().aminmax(), default=1.0):
+        some_masked: float = True
+        if __debug__ and scores.numel():
+            masked = (scores.detach() == -math.inf).any()
+            some_masked, *bounds = checks.read(masked, *temperature.detach().aminmax(), default=1.0)
+            for bound in bounds:
                 if not 0 < bound < math.inf:
                     raise ValueError(f"temperature is {bound!r}; it must be positive: learn its logarithm")
-        return for_sums(scores) / temperature.reshape(() if temperature.numel() == 1 else (-1, 1)), 1.0
+        temperature = temperature.reshape(() if temperature.numel() == 1 else (-1, 1))
+        return divided(scores, temperature) if some_masked else for_sums(scores) / temperature, 1.0
     scale = 1 / checks.number("temperature", temperature)
     if scale > torch.finfo(_precision(scores)).max:
         raise ValueError(f"temperature is {temperature!r}: no score divided by it is a number; take a larger one")

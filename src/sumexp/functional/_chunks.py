@@ -38,7 +38,8 @@ def cached(encode: Callable[..., Tensor], *inputs: Tensor, chunk_size: int) -> T
         [B, d].
 
     Raises:
-        ValueError: if there is no input, an input is no tensor of B rows, or the size is no positive whole number.
+        ValueError: if there is no input, an input is no tensor of B rows, ``encode`` returns something else than a
+            vector for each example, or the size is no positive whole number.
 
     Source: Gao et al. (2021), *Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup*; the replay is
     ``torch.utils.checkpoint``.
@@ -48,7 +49,13 @@ def cached(encode: Callable[..., Tensor], *inputs: Tensor, chunk_size: int) -> T
         raise ValueError("cached needs tensors [B, ...], of which it makes chunks; what else encode needs, bind to it")
     if len(lengths := {len(given) for given in inputs}) > 1:
         raise ValueError(f"inputs have {sorted(lengths)} rows; all must have one for each example")
-    chunks = zip(*(given.split(size) for given in inputs), strict=True)  # type: ignore[no-untyped-call]
-    if not torch.is_grad_enabled():
-        return torch.cat([encode(*chunk) for chunk in chunks])
-    return torch.cat([checkpoint(encode, *chunk, use_reentrant=False) for chunk in chunks])
+    chunks = list(zip(*(given.split(size) for given in inputs), strict=True))  # type: ignore[no-untyped-call]
+    if torch.is_grad_enabled():
+        encoded = [checkpoint(encode, *chunk, use_reentrant=False) for chunk in chunks]
+    else:
+        encoded = [encode(*chunk) for chunk in chunks]
+    for vectors, (rows, *_) in zip(encoded, chunks, strict=True):
+        if not isinstance(vectors, Tensor) or vectors.shape[:1] != rows.shape[:1]:
+            made = f"of shape {tuple(vectors.shape)}" if isinstance(vectors, Tensor) else type(vectors).__name__
+            raise ValueError(f"encode made {made} of {len(rows)} examples; it must return one tensor [{len(rows)}, d]")
+    return torch.cat(encoded)

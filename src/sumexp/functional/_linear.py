@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional import _batch
-from sumexp.functional._arguments import Correct, Reduction, reduce
+from sumexp.functional._arguments import Correct, Reduction, divided, reduce
 from sumexp.functional._batch import InBatchHits, in_batch
 
 CELLS, MANY = 1 << 19, 1 << 26
@@ -131,14 +131,14 @@ def linear_cross_entropy(
         raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
     scores = hidden.new_empty(len(hidden), 1).expand(len(hidden), len(weight))  # of their shape and type
     law = _batch._law("log_q", log_q, scores, (len(weight),), needed=False)
+    hidden, weight = _scaled(hidden, weight, temperature, normalize)
     if class_bias is not None:
-        if class_bias.numel() != len(weight):
+        if checks.floating("class_bias", class_bias, "[L] or [L, 1]").numel() != len(weight):
             raise ValueError(
                 f"class_bias has shape {tuple(class_bias.shape)}; there must be one for each of {len(weight)} classes"
             )
         class_bias = class_bias.reshape(-1).to(_batch._precision(scores))
-        class_bias = class_bias / (temperature.reshape(()) if isinstance(temperature, Tensor) else temperature)
-    hidden, weight = _scaled(hidden, weight, temperature, normalize)
+        class_bias = divided(class_bias, temperature.reshape(()) if isinstance(temperature, Tensor) else temperature)
     if checks.is_traced(hidden):
         logits = (hidden @ weight.T).to(_batch._precision(hidden))
         logits = logits if class_bias is None else logits + class_bias
@@ -212,7 +212,8 @@ def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normali
 def _loss(queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], reduction: Reduction) -> Tensor:
     size = len(queries)
     if not size:
-        return reduce(queries.sum(-1), reduction)
+        nothing = (queries @ items[:0].T).sum(-1)  # 0 is the gradient of all arguments
+        return reduce(nothing if bias is None else nothing + bias[:0].sum(), reduction)
     checks.choice("reduction", reduction, ("mean", "sum", "none"))
     weight = {"mean": 1 / size, "sum": 1.0, "none": None}[reduction]
     with torch.autocast(queries.device.type, enabled=False):
@@ -385,7 +386,7 @@ def _check(loss: Tensor, vectors: dict[str, Tensor], **laws: Tensor | None) -> N
     """Refuse an infinite loss and laws above 1; one transfer reads all."""
     if not __debug__ or not loss.numel():
         return
-    given = {name: law for name, law in laws.items() if law is not None}
+    given = {name: law for name, law in laws.items() if law is not None and law.numel()}
     worst, *likeliest = checks.read(loss.detach().max(), *(law.max() for law in given.values()))
     for name, most in zip(given, likeliest, strict=True):
         if not most <= 1e-6:

@@ -2,6 +2,7 @@ r"""Losses of a positive against sampled negatives; see :mod:`sumexp.functional`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -93,7 +94,7 @@ def sampled_softmax(
     if log_w is not None:
         negative = negative + log_w
     # Finite, so that a row in which nothing else is finite has loss log 1 = 0.
-    own = positive.clamp_max(torch.finfo(positive.dtype).max).unsqueeze(-1)
+    own = positive.masked_fill(positive == math.inf, torch.finfo(positive.dtype).max).unsqueeze(-1)
     first = torch.zeros_like(positive, dtype=torch.long)
     return softmax_loss(torch.cat([own, negative], -1), first, reduction)
 

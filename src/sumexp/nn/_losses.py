@@ -308,7 +308,7 @@ class ListNet(Shown):
         gains = checks.onto(checks.tensor("targets", targets), checks.floating("logits", logits, "[B, L]", 2).device)
         if gains.shape != logits.shape or gains.dtype == torch.bool or gains.is_complex():
             return functional.listnet(logits, gains, reduction=self.reduction)
-        absent = gains == self.ignore_index
+        absent = gains.to(checks.wide(gains.device)) == self.ignore_index  # small integers would wrap around
         present = ~absent.all(-1)
         # A list of nothing gets one item, of which it is sure.
         first = torch.arange(logits.shape[1], device=logits.device) == 0

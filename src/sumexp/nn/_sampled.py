@@ -10,7 +10,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from sumexp import _checks as checks
 from sumexp import functional, samplers
-from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums
+from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, divided
 from sumexp.functional._batch import InBatchHits, reduced
 from sumexp.nn._losses import IGNORED, Tempered
 from sumexp.nn._output import SampledOutput
@@ -141,7 +141,7 @@ class SampledSoftmax(Tempered):
         flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
         generator = samplers.check_worker_generator(generator)
         ids = self.sampler.sample((self.num_negatives,), generator).to(hidden.device)
-        positive, negative = (for_sums(part) / self._divisor for part in self.output(flat, own, ids))
+        positive, negative = (divided(part, self._divisor) for part in self.output(flat, own, ids))
         if self.correct != "none":
             copies = self.num_negatives if self.correct == "importance" else 1
             negative = negative - (log_q_of(self.sampler, ids) + math.log(copies)).to(negative.dtype)
@@ -154,7 +154,7 @@ class SampledSoftmax(Tempered):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """All logits [B, L], for evaluation: log probabilities up to a constant, if log q was subtracted from all."""
-        return for_sums(self.output.logits(hidden)) / self._divisor
+        return divided(self.output.logits(hidden), self._divisor)
 
     def check_optimiser(self, optimiser: torch.optim.Optimizer) -> None:
         """Check that an optimiser takes the gradients of the parameters that it is given.

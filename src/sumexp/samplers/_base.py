@@ -63,6 +63,17 @@ class Law(nn.Module, ABC):
         """The options and their values."""
         return f"classes={self.classes}"
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        before = self.device
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if self.device != before:
+            self.others.clear()
+            self._spread(self.device)
+        return self
+
+    def _spread(self, device: torch.device) -> None:
+        """Derive what draws need, on a device."""
+
 
 class Tabulated(Law):
     """A distribution by a table of integers, from which everything else is computed."""
@@ -76,20 +87,8 @@ class Tabulated(Law):
         self._spread(self.device)
 
     @abstractmethod
-    def _spread(self, device: torch.device) -> None:
-        """Derive what draws need from the table, on a device."""
-
-    @abstractmethod
     def _is_law(self, integers: Tensor) -> bool:
         """Whether integers of a checkpoint are a table of this many classes."""
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        before = self.device
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if self.device != before:
-            self.others.clear()
-            self._spread(self.device)
-        return self
 
     def get_extra_state(self) -> Tensor:
         """The table and its checksum, int64."""

@@ -125,7 +125,7 @@ class Mixture(Tabulated):
             raise ValueError(f"the laws of a mixture must have one number of classes, got {sizes}")
         if len(samplers) != len(proportions):
             raise ValueError(f"{len(samplers)} laws and {len(proportions)} proportions: give one for each")
-        shares = checks.law("proportions", checks.reals("proportions", proportions).double())
+        shares = checks.law("proportions", checks.reals("proportions", proportions))
         super().__init__(sizes[0], "cpu")
         self.samplers = tuple(samplers)
         self._hold(alias.whole_units(shares))
@@ -167,7 +167,7 @@ class Mixture(Tabulated):
 def _check_falling(counts: Tensor, classes: int) -> None:
     if counts.shape != (classes,):
         raise ValueError(f"counts have shape {tuple(counts.shape)}; there must be one for each of {classes} classes")
-    rising = (counts[1:] > counts[:-1]).nonzero().flatten()
+    rising = (~(counts[1:] <= counts[:-1])).nonzero().flatten()
     if len(rising):
         first = int(rising[0])
         raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law
-from sumexp.samplers._laws import Sampler, log_q_of
+from sumexp.samplers._laws import Mixture, Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
 """The rule for accidental hits, draws of the example's own label: leave out, draw again, or keep as negatives."""
@@ -159,9 +159,11 @@ def _again(
 
 
 def _without(sampler: Sampler, classes: Tensor) -> Law:
-    """The distribution given that no draw is of these classes, of which a law keeps the latest."""
+    """The distribution given that no draw is of these classes; a law keeps the latest ones."""
     key: tuple[int, ...] = tuple(classes.tolist())
-    kept: dict[tuple[int, ...], Law] = sampler.others if isinstance(sampler, Law) else {}
+    # The laws of a mixture can change without its knowledge.
+    fixed = isinstance(sampler, Law) and not isinstance(sampler, Mixture)
+    kept: dict[tuple[int, ...], Law] = sampler.others if fixed else {}  # type: ignore[attr-defined]
     if key not in kept:
         where = sampler.device if isinstance(sampler, Law) else classes.device
         q = log_q_of(sampler, torch.arange(sampler.classes, device=where)).cpu().double().exp()
@@ -185,13 +187,20 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
 
 
 def _check_exclude(exclude: checks.Values, labels: Tensor, classes: int) -> Tensor:
-    given = checks.integers("excluded class", exclude).to(labels.device)
+    given = checks.integers("excluded id", exclude).to(labels.device)
     if given.ndim == 2 and labels.ndim == 2 and len(given) == len(labels):
         given = given.unsqueeze(1).expand(*labels.shape, -1)
     if given.ndim != labels.ndim + 1 or given.shape[:-1] != labels.shape or not given.shape[-1]:
         rows = ", ".join(map(str, labels.shape))
         raise ValueError(f"exclude has shape {tuple(given.shape)}; it must be [{rows}, H], padded by -1")
-    checks.ids("excluded class", given.clamp_min(0), classes)
+    checks.ids("excluded id", given.clamp_min(0), classes)
+    if given.shape[-1] == classes > 2 and given.numel():
+        least, most = checks.read(*given.aminmax(), default=-1.0)
+        if least >= 0 and most <= 1:
+            raise ValueError(
+                f"exclude holds 0 and 1 for each of {classes} classes; it must hold the classes themselves, padded by "
+                "-1: torch.where(marks, torch.arange(classes), -1)"
+            )
     return given.flatten(0, -2).sort().values
 
 
