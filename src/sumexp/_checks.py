@@ -1,4 +1,4 @@
-"""Arguments, checked: each error names the value and the fix."""
+"""Arguments, checked: what does not fit raises a ``ValueError`` that names the argument, the value and the fix."""
 
 import math
 import operator
@@ -82,11 +82,7 @@ def onto(values: Tensor, device: torch.device) -> Tensor:
 
 
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
-    """A whole number in a range, of any type that is one: int, NumPy's integers, a tensor of one integer.
-
-    Raises:
-        ValueError: if it is none, or out of range.
-    """
+    """A whole number in a range, of any type that is one: int, NumPy's integers, a tensor of one integer."""
     try:
         # What is an int already is not asked for its value: a compiler would make a graph for each.
         number = None if isinstance(value, bool) else value if isinstance(value, int) else operator.index(value)  # type: ignore[arg-type]
@@ -100,21 +96,13 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
 
 
 def choice(name: str, value: object, allowed: Collection[str]) -> None:
-    """Check that a value is one of several names.
-
-    Raises:
-        ValueError: if it is none of them.
-    """
+    """Check that a value is one of several names."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
 
 
 def positive(config: object, *names: str) -> None:
-    """Check that attributes are positive, finite numbers.
-
-    Raises:
-        ValueError: if one is not.
-    """
+    """Check that attributes are positive, finite numbers."""
     for name in names:
         value = getattr(config, name)
         if not (isinstance(value, Real) and 0 < _float(value) < math.inf):
@@ -123,22 +111,14 @@ def positive(config: object, *names: str) -> None:
 
 
 def number(name: str, value: object) -> float:
-    """A positive, finite number, of any real type.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """A positive, finite number, of any real type."""
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < _float(value) < math.inf:
         raise ValueError(f"{name} is {value!r}; it must be a positive number")
     return float(value)
 
 
 def source(generator: object) -> torch.Generator | None:
-    """A source of randomness, or None for torch's own.
-
-    Raises:
-        ValueError: if it is something else, such as a seed.
-    """
+    """A source of randomness, or None for torch's own."""
     if generator is None or isinstance(generator, torch.Generator):
         return generator
     raise ValueError(f"generator is {generator!r}; it must be a torch.Generator: torch.Generator().manual_seed(0)")
@@ -152,9 +132,6 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
         values: the argument.
         shape: its dimensions for the message, as ``[B, m]``.
         ranks: allowed numbers of dimensions; any but 0 by default.
-
-    Raises:
-        ValueError: if it is no dense floating-point tensor, or of other dimensions.
     """
     if isinstance(values, Tensor) and values.is_floating_point() and (values.ndim in ranks if ranks else values.ndim):
         if values.layout is not torch.strided:
@@ -165,11 +142,7 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
 
 
 def marks(name: str, values: Values) -> Tensor:
-    """True or false, from a tensor, a NumPy array or a list.
-
-    Raises:
-        ValueError: if they are not bool.
-    """
+    """True or false, from a tensor, a NumPy array or a list."""
     given = tensor(name, values)
     if given.dtype != torch.bool:
         raise ValueError(f"{name} must be bool, got {given.dtype}; compare ids with labels")
@@ -177,11 +150,7 @@ def marks(name: str, values: Values) -> Tensor:
 
 
 def integers(name: str, values: Values) -> Tensor:
-    """Whole numbers of any shape, from a tensor, a NumPy array or a list, as int64.
-
-    Raises:
-        ValueError: if they are not int32 or int64 (indexing takes uint8 for a mask).
-    """
+    """Whole numbers, int32 or int64 (indexing takes uint8 for a mask), of a tensor, an array or a list, as int64."""
     values = tensor(name, values)
     if values.dtype not in (torch.int32, torch.int64) and values.numel():
         raise ValueError(f"{name}s are {values.dtype}; they must be integers, int32 or int64: convert them by .long()")
@@ -189,11 +158,7 @@ def integers(name: str, values: Values) -> Tensor:
 
 
 def reals(name: str, values: Values) -> Tensor:
-    """Real numbers of any shape; whole numbers, arrays and lists in float64, floating-point tensors as they are.
-
-    Raises:
-        ValueError: if they are no real numbers.
-    """
+    """Real numbers of any shape; whole numbers, arrays and lists in float64, floating-point tensors as they are."""
     given = tensor(name, values)
     if given.is_complex() or given.dtype == torch.bool:
         raise ValueError(f"{name} holds {given.dtype}; it must hold real numbers")
@@ -204,9 +169,6 @@ def logs(name: str, values: Values) -> Tensor:
     """Logarithms of probabilities, of any shape, at least float32; see :func:`reals`.
 
     On an accelerator their values are not read, which it would wait for; the loss that takes them checks.
-
-    Raises:
-        ValueError: if they are no real numbers, or one is NaN or positive.
     """
     given = reals(name, values)
     for largest in read(given.detach().max()) if given.numel() and given.is_cpu else ():
@@ -216,11 +178,7 @@ def logs(name: str, values: Values) -> Tensor:
 
 
 def together(**values: Tensor) -> None:
-    """Check that tensors broadcast.
-
-    Raises:
-        ValueError: if they do not.
-    """
+    """Check that tensors broadcast."""
     try:
         torch.broadcast_shapes(*(value.shape for value in values.values()))  # type: ignore[no-untyped-call]
     except RuntimeError:
@@ -229,22 +187,14 @@ def together(**values: Tensor) -> None:
 
 
 def held(name: str, values: Tensor) -> Tensor:
-    """A tensor whose numbers can be read.
-
-    Raises:
-        ValueError: if it is on the meta device, which holds none.
-    """
+    """A tensor whose numbers can be read."""
     if values.is_meta:
         raise ValueError(f"{name} is on the device meta, which holds no numbers; give it on another")
     return values
 
 
 def tensor(name: str, values: Values) -> Tensor:
-    """A tensor, of a tensor, a NumPy array, a list or a number.
-
-    Raises:
-        ValueError: if none can be made.
-    """
+    """A tensor, of a tensor, a NumPy array, a list or a number."""
     try:
         return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:
@@ -252,11 +202,7 @@ def tensor(name: str, values: Values) -> Tensor:
 
 
 def ids(name: str, values: Values, classes: int) -> Tensor:
-    """Class numbers of any shape, from a tensor, a NumPy array or a list, as int64.
-
-    Raises:
-        ValueError: if they are not int32 or int64 (indexing takes uint8 for a mask), or one is not in 0..classes-1.
-    """
+    """Class numbers of any shape, from a tensor, a NumPy array or a list, as int64."""
     given = integers(name, values)
     for bound in read(*given.aminmax()) if given.numel() else ():
         if not 0 <= bound < classes:
@@ -266,12 +212,7 @@ def ids(name: str, values: Values, classes: int) -> Tensor:
 
 
 def law(name: str, q: Tensor) -> Tensor:
-    """Laws [..., C] in float64, each divided by its sum.
-
-    Raises:
-        ValueError: if there is no class, an entry is negative, NaN or infinite, or a sum differs from 1 by more than
-            the precision explains.
-    """
+    """Laws [..., C] in float64, each divided by its sum, which may differ from 1 by what the precision explains."""
     values = _classes(name, q)
     if not bool((torch.isfinite(values) & (values >= 0)).all()):
         raise ValueError(f"{name} must hold finite numbers >= 0, got {describe(values)}")
@@ -281,12 +222,7 @@ def law(name: str, q: Tensor) -> Tensor:
 
 
 def log_law(name: str, log_q: Tensor) -> Tensor:
-    """Logarithms of laws [..., C] in float64, normalised; -inf for probability 0.
-
-    Raises:
-        ValueError: if there is no class, an entry is NaN or +inf, or a sum differs from 1 by more than the precision
-            explains.
-    """
+    """Logarithms of laws [..., C] in float64, normalised; -inf for probability 0."""
     values = _classes(name, log_q)
     largest = values.detach().max().item() if values.numel() else 0.0
     if math.isnan(largest) or largest == math.inf:
@@ -301,9 +237,6 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
 
     A tensor holds real numbers that can be read, none of them NaN on a CPU (an accelerator would wait for the look); a
     whole number has 64 bits; a number is not NaN.
-
-    Raises:
-        ValueError: by the checked function, naming the argument, what was given and what is expected.
     """
     parameters = signature(function).parameters
 
@@ -321,11 +254,7 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def attributes(instance: Any) -> None:
-    """Check each field of a dataclass against its annotation, as :func:`typed` does arguments.
-
-    Raises:
-        ValueError: if one does not fit.
-    """
+    """Check each field of a dataclass against its annotation, as :func:`typed` does arguments."""
     if torch.compiler.is_compiling():  # which cannot follow annotations
         return
     for field in fields(instance):
@@ -338,11 +267,7 @@ def _hints(annotated: Any) -> dict[str, Any]:
 
 
 def argument(name: str, value: object, kind: Any) -> None:
-    """Check a value against an annotation.
-
-    Raises:
-        ValueError: if it does not fit.
-    """
+    """Check a value against an annotation."""
     if torch.compiler.is_compiling():  # which cannot follow annotations
         return
     if not _fits(value, kind):

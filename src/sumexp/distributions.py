@@ -306,14 +306,7 @@ class PerturbLogSoftmax(_Relaxed):
     >>> law.log_prob(torch.tensor([0.0, -1000.0]))
     tensor(-3.6889)
 
-    Args:
-        loc: parameters [..., d].
-        temperature: > 0, a scalar or one for each row, [..., 1].
-        noise: law of each perturbation; standard Gumbel if None.
-        validate_args: as for :class:`PerturbSoftmax`.
-
-    Raises:
-        ValueError: as :class:`PerturbSoftmax`.
+    Arguments and errors are those of :class:`PerturbSoftmax`.
     """
 
     support = constraints.real_vector

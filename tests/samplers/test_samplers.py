@@ -263,15 +263,6 @@ def test_masked_hits_are_marked_and_the_law_is_as_it_was() -> None:
     assert follows(drawn.ids, double(*Q))
 
 
-def test_redrawn_hits_leave_the_law_of_the_others() -> None:
-    label = 1
-    drawn = samplers.draw(Categorical(double(*Q)), torch.full((500,), label), 500, hits="redraw", generator=seeded())
-    expected = double(0.5 / 0.7, 0, 0.2 / 0.7)
-    assert follows(drawn.ids, expected)
-    assert torch.allclose(drawn.log_q, expected.log()[drawn.ids])
-    assert not drawn.hits.any()
-
-
 def test_kept_hits_are_negatives_like_all_others() -> None:
     labels = torch.zeros(4, dtype=torch.int64)
     drawn = samplers.draw(Categorical(double(*Q)), labels, 100, generator=seeded())

@@ -57,12 +57,7 @@ def sampled_softmax(
 
 
 def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
-    """The entries of all other classes [..., classes - 1] and of the label [..., 1], float64.
-
-    Raises:
-        ValueError: if they are no floating-point numbers or ``label`` is no class; for logits, if the label's is not
-            finite or another's NaN or +inf.
-    """
+    """The entries of all other classes [..., classes - 1] and of the label [..., 1], float64."""
     floating(name, values, "[..., classes]")
     if (classes := values.shape[-1]) < 2:
         raise ValueError(f"{name} has {classes} classes; two are needed, the label and a negative")

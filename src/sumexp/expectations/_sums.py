@@ -269,11 +269,7 @@ class SpreadSum(ClassSum):
 
 
 def class_sum(log_x: Tensor, log_q: Tensor | None, method: str) -> ClassSum:
-    """The algorithm asked for; ``auto`` spreads once the grid is smaller than the list of classes.
-
-    Raises:
-        ValueError: if the method is unknown, or spreading is asked for over too wide a range.
-    """
+    """The algorithm asked for; ``auto`` spreads once the grid is smaller than the list of classes."""
     if method == "direct" or not log_x.numel():
         return DirectSum(log_x, log_q)
     low, high = finite_range(log_x)

@@ -16,15 +16,13 @@ Reduction = Literal["mean", "sum", "none"]
 Correct = Literal["all", "negatives", "importance", "none"]
 """From which logits log q is subtracted: all, the negatives', the negatives' as log(m q), none."""
 
+INSTEAD = "or say correct='importance', which needs none"
+
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
 def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
-    """The losses, their sum or their mean.
-
-    Raises:
-        ValueError: if the reduction is unknown, or the mean of an empty batch is asked for.
-    """
+    """The losses, their sum or their mean."""
     checks.choice("reduction", reduction, REDUCTIONS)
     match reduction:
         case "none":
@@ -38,11 +36,7 @@ def reduce(losses: Tensor, reduction: Reduction) -> Tensor:
 
 
 def softmax_loss(logits: Tensor, labels: Tensor, reduction: Reduction) -> Tensor:
-    """The cross entropy of labels [...] by the softmax of logits [..., N], reduced by torch itself.
-
-    Raises:
-        ValueError: as :func:`reduce`.
-    """
+    """The cross entropy of labels [...] by the softmax of logits [..., N], reduced by torch itself."""
     if not labels.numel():
         return reduce(logits.sum(-1), reduction)
     checks.choice("reduction", reduction, REDUCTIONS)
@@ -211,39 +205,37 @@ def _explain(
     hits: Tensor | None,
 ) -> str:
     """What is wrong with the weights and the log probabilities of those that are not left out."""
-    used = torch.ones(shape, dtype=torch.bool) if hits is None else ~hits.cpu().expand(shape)
+    left_out = torch.zeros(shape, dtype=torch.bool) if hits is None else hits.cpu().expand(shape)
     if weights is not None:
-        w = weights.detach().cpu().expand(shape)[used]
+        w = weights.detach().cpu().expand(shape)[~left_out]
         if len(wrong := w[~((w >= 0) & (w < math.inf))]):
             return f"weights must be finite numbers >= 0, got {wrong[0].item()!r}"
-    if log_q is not None:
-        q = checks.reals("log_q", log_q).detach().cpu().expand(shape)[used]
-        if len(wrong := q[~(q <= 1e-6)]):
-            return f"log_q must hold logarithms of probabilities, got {wrong[0].item()!r}"
-        if bool((q == -math.inf).any()):
-            return (
-                "log_q is -inf for a negative that is there: its class was never counted, and no weight makes up for "
-                "it; give every class that can occur a positive probability (counts + 1), or mark the negative in hits"
-            )
-    if log_q is not None and positive_log_q is not None:
-        q = checks.reals("positive_log_q", positive_log_q).detach().cpu().flatten()
-        if len(wrong := q[~(q <= 1e-6)]):
-            return f"positive_log_q must hold logarithms of probabilities, got {wrong[0].item()!r}"
-        if bool((q == -math.inf).any()):
-            return (
-                "positive_log_q is -inf: the class of an example was never counted, or its negatives are drawn from a "
-                "law that leaves it out; give every class that can occur a positive probability (counts + 1), or say "
-                "correct='importance', which needs none"
-            )
+    laws = {"log_q": (log_q, "or mark the negative in hits"), "positive_log_q": (positive_log_q, INSTEAD)}
+    for name, (given, instead) in laws.items() if log_q is not None else ():
+        if given is not None:
+            law = checks.reals(name, given).detach().cpu()
+            law = law if name != "log_q" else law.expand(shape).masked_fill(left_out, 0)
+            if fault := law_fault(name, law):
+                return f"{fault}, {instead}" if "-inf" in fault else fault
     return "a weight is beyond the precision of the logits; take float64, or clamp log_q"
 
 
-def check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
-    """Check that values broadcast.
+def law_fault(name: str, law: Tensor, kind: str = "column", ids: Tensor | None = None) -> str | None:
+    """What is wrong with a log law of columns, or of ids: its first value that is above 0, NaN or -inf."""
+    for at in (~(law <= 1e-6)).nonzero().tolist()[:1]:
+        place = f" at {at[0] if len(at) == 1 else tuple(at)}" if at else ""
+        return f"{name} must hold logarithms of probabilities, got {law[tuple(at)].item()!r}{place}"
+    for at in (law == -math.inf).nonzero().tolist()[:1]:
+        column = at[-1] if at else 0
+        return (
+            f"{name} is -inf for {kind} {column if ids is None else int(ids[column])}, which was never counted: give "
+            "all that can occur a positive probability (counts + 1)"
+        )
+    return None
 
-    Raises:
-        ValueError: if they do not.
-    """
+
+def check_shape(name: str, values: Tensor, shape: torch.Size) -> None:
+    """Check that values broadcast."""
     try:
         values.expand(shape)
     except RuntimeError:

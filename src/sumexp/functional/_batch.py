@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, reduce, softmax_loss
+from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, law_fault, reduce, softmax_loss
 
 InBatchHits = Literal["keep", "mask"]
 """What becomes of accidental hits, further columns of the example's own class: kept as negatives, or left out."""
@@ -134,38 +134,33 @@ def in_batch(
 
     Source: the chapter *negatives*, theorem "consistent"; Yi et al. (2019), section 3, for correcting in-batch scores.
     """
-    return batch_loss(
-        scores,
-        ids,
-        log_q,
-        correct,
-        hits,
-        positives,
-        label_smoothing,
-        temperature,
-        symmetric,
-        row_ids,
-        row_log_q,
-        reduction,
-    )
+    options = Options(correct, hits, label_smoothing, temperature, symmetric, reduction)
+    return batch_loss(scores, ids, log_q, options, positives, row_ids, row_log_q)
+
+
+class Options(NamedTuple):
+    """Those of :func:`in_batch`, which a module keeps."""
+
+    correct: Correct
+    hits: InBatchHits
+    label_smoothing: float
+    temperature: float | Tensor
+    symmetric: bool
+    reduction: Reduction
 
 
 def batch_loss(
     scores: Tensor,
     ids: checks.Values,
     log_q: checks.Values | None,
-    correct: Correct,
-    hits: InBatchHits,
+    options: Options,
     positives: checks.Values | None,
-    label_smoothing: float,
-    temperature: float | Tensor,
-    symmetric: bool,
     row_ids: checks.Values | None,
     row_log_q: checks.Values | None,
-    reduction: Reduction,
     absent: Tensor | None = None,
 ) -> Tensor:
     """:func:`in_batch`, where ``absent`` [B + E] marks columns, and the examples of the first B, that are not there."""
+    correct, hits, label_smoothing, temperature, symmetric, reduction = options
     checks.choice("correct", correct, CORRECTIONS)
     checks.choice("hits", hits, HITS)
     _check_scores(scores)
@@ -581,16 +576,7 @@ def _explain(scores: Tensor, ids: Tensor, log_q: Tensor | None, row_log_q: Tenso
         return "a score is +inf, or an example's own is -inf: an infinite loss has no gradient"
     if marks is not None and bool((scores[marks] == -math.inf).any()):
         return "the score of a positive is -inf: an infinite loss has no gradient"
-    for name, law, what in (("log_q", log_q, ids), ("row_log_q", row_log_q, torch.arange(len(scores)))):
-        if law is None:
-            continue
-        for place in (~(law <= 1e-6)).nonzero().tolist()[:1]:
-            at = place[0] if len(place) == 1 else tuple(place)
-            return f"{name} must hold logarithms of probabilities, got {law[tuple(place)].item()!r} at {at}"
-        for place in (law == -math.inf).nonzero().tolist()[:1]:
-            whose = f"{'id' if law is log_q else 'row'} {int(what[place[-1]])}"
-            return (
-                f"{name} is -inf for {whose}, which is in the batch: it was never counted, and no score makes up for "
-                "it; give all that can occur a positive probability (counts + 1)"
-            )
+    for name, law, *named in (("log_q", log_q, "id", ids), ("row_log_q", row_log_q, "row")):
+        if law is not None and (fault := law_fault(name, law, *named)):
+            return fault
     return "scores divided by the temperature are beyond their precision; take float64 or a larger temperature"

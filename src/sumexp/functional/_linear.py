@@ -12,8 +12,8 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional import _batch
-from sumexp.functional._arguments import Correct, Reduction, divided, reduce
-from sumexp.functional._batch import InBatchHits, in_batch
+from sumexp.functional._arguments import Correct, Reduction, divided, law_fault, reduce
+from sumexp.functional._batch import InBatchHits
 
 CELLS, MANY = 1 << 19, 1 << 26
 """Scores of a block: on a CPU it stays in a cache, elsewhere it gives the device work."""
@@ -57,17 +57,8 @@ def linear_in_batch(
     queries, items = batch_vectors(queries, items, temperature, normalize)
     size, columns = len(queries), len(items)
     if checks.is_traced(queries):
-        return in_batch(
-            queries @ items.T,
-            ids,
-            log_q=log_q,
-            correct=correct,
-            hits=hits,
-            symmetric=symmetric,
-            row_ids=row_ids,
-            row_log_q=row_log_q,
-            reduction=reduction,
-        )
+        options = _batch.Options(correct, hits, 0.0, 1.0, symmetric, reduction)
+        return _batch.batch_loss(queries @ items.T, ids, log_q, options, None, row_ids, row_log_q)
     checks.choice("correct", correct, _batch.CORRECTIONS)
     checks.choice("hits", hits, _batch.HITS)
     scores = queries.new_empty(size, 1).expand(size, columns)  # of their shape and type
@@ -388,16 +379,10 @@ def _check(loss: Tensor, vectors: dict[str, Tensor], **laws: Tensor | None) -> N
         return
     given = {name: law for name, law in laws.items() if law is not None and law.numel()}
     worst, *likeliest = checks.read(loss.detach().max(), *(law.max() for law in given.values()))
-    for name, most in zip(given, likeliest, strict=True):
-        if not most <= 1e-6:
-            raise ValueError(f"{name} must hold logarithms of probabilities, got {most!r}")
-    if not worst < math.inf:
+    if not worst < math.inf or any(not most <= 1e-6 for most in likeliest):
         for name, law in given.items():
-            if bool((law == -math.inf).any()):
-                place = int((law == -math.inf).nonzero()[0])
-                raise ValueError(
-                    f"{name} is -inf at {place}: give all that can occur a positive probability (counts + 1)"
-                )
+            if fault := law_fault(name, law):
+                raise ValueError(fault)
         wrong = [name for name, held in vectors.items() if not bool(held.isfinite().all())]
         raise ValueError(
             f"{wrong[0]} hold NaN or infinity"

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, reduce
+from sumexp.functional._arguments import Correct, Reduction, prepare, reduce
 from sumexp.functional._batch import InBatchHits, _check_loss, _check_scores, _classes, _law, _precision, _temperature
-from sumexp.functional._sampled import LOGISTIC, Margins, decoupled
+from sumexp.functional._sampled import LOGISTIC, Margins, apart
 
 
 def sigmoid_pairs(
@@ -114,17 +114,8 @@ def gbce(
     calibration = _calibration(calibration)
     m = checks.floating("negative_logits", negative_logits, "[B, m] or [B, T, m]", 2, 3).shape[-1]
     beta = 1 - calibration * (1 - m / others)
-    return decoupled(
-        positive_logits,
-        negative_logits,
-        margins=Margins(lambda margin: beta * LOGISTIC.positive(margin), LOGISTIC.negative),
-        log_q=log_q,
-        positive_log_q=positive_log_q,
-        correct=correct,
-        weights=weights,
-        hits=hits,
-        reduction=reduction,
-    )
+    margins, law = Margins(lambda z: beta * LOGISTIC.positive(z), LOGISTIC.negative), (log_q, positive_log_q, correct)
+    return apart(margins, prepare(positive_logits, negative_logits, *law, weights, hits, linear=True), reduction)
 
 
 def _calibration(calibration: float) -> float:

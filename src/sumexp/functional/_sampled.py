@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, prepare, reduce, softmax_loss
+from sumexp.functional._arguments import Correct, Pair, Reduction, prepare, reduce, softmax_loss
 
 
 class Margins(NamedTuple):
@@ -42,6 +42,23 @@ r""":math:`\phi(z) = \varphi(z) = \max(0, 1 - z)`."""
 
 CONTRASTIVE = Margins(lambda z: (1 - z).square(), lambda z: F.relu(-z).square())
 r"""For cosines: :math:`\phi(z) = (1 - z)^2`, :math:`\varphi(z) = \max(0, -z)^2`: negatives of positive cosine cost."""
+
+
+def _together(pair: Pair, reduction: Reduction) -> Tensor:
+    """The cross entropy of the positive among the negatives."""
+    positive, negative, log_w = pair
+    # Finite, so that a row in which nothing else is finite has loss log 1 = 0.
+    own = positive.masked_fill(positive == math.inf, torch.finfo(positive.dtype).max).unsqueeze(-1)
+    logits = torch.cat([own, negative if log_w is None else negative + log_w], -1)
+    return softmax_loss(logits, torch.zeros_like(positive, dtype=torch.long), reduction)
+
+
+def apart(margins: Margins, pair: Pair, reduction: Reduction) -> Tensor:
+    """The sum of margin losses, each of one score."""
+    positive, negative, log_w = pair
+    terms = margins.negative(-negative)
+    terms = terms if log_w is None else terms * log_w.exp()
+    return reduce(margins.positive(positive) + terms.sum(-1), reduction)
 
 
 def sampled_softmax(
@@ -90,13 +107,9 @@ def sampled_softmax(
 
     Source: Rawat et al., equation (7); Lin, Liu, Lin, equation (4); Jean et al. (2015) for ``importance``.
     """
-    positive, negative, log_w = prepare(positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits)
-    if log_w is not None:
-        negative = negative + log_w
-    # Finite, so that a row in which nothing else is finite has loss log 1 = 0.
-    own = positive.masked_fill(positive == math.inf, torch.finfo(positive.dtype).max).unsqueeze(-1)
-    first = torch.zeros_like(positive, dtype=torch.long)
-    return softmax_loss(torch.cat([own, negative], -1), first, reduction)
+    return _together(
+        prepare(positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits), reduction
+    )
 
 
 def info_nce(
@@ -133,15 +146,8 @@ def info_nce(
             "examples are one another's negatives, goes to in_batch(scores, ids, log_q=...), or correct='none' for no "
             "log q"
         )
-    return sampled_softmax(
-        positive_logits,
-        negative_logits,
-        log_q=log_q,
-        positive_log_q=positive_log_q,
-        correct=correct,
-        weights=weights,
-        hits=hits,
-        reduction=reduction,
+    return _together(
+        prepare(positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits), reduction
     )
 
 
@@ -171,13 +177,8 @@ def decoupled(
 
     Source: Rawat et al., equation (8).
     """
-    positive, negative, log_w = prepare(
-        positive_logits, negative_logits, log_q, positive_log_q, correct, weights, hits, linear=True
-    )
-    terms = margins.negative(-negative)
-    if log_w is not None:
-        terms = terms * log_w.exp()
-    return reduce(margins.positive(positive) + terms.sum(-1), reduction)
+    law = (log_q, positive_log_q, correct)
+    return apart(margins, prepare(positive_logits, negative_logits, *law, weights, hits, linear=True), reduction)
 
 
 def binary_nce(
@@ -205,17 +206,8 @@ def binary_nce(
 
     Source: Stratos, section 2.2, with m = N - 1.
     """
-    return decoupled(
-        positive_logits,
-        negative_logits,
-        margins=LOGISTIC,
-        log_q=log_q,
-        positive_log_q=positive_log_q,
-        correct=correct,
-        weights=weights,
-        hits=hits,
-        reduction=reduction,
-    )
+    law = (log_q, positive_log_q, correct)
+    return apart(LOGISTIC, prepare(positive_logits, negative_logits, *law, weights, hits, linear=True), reduction)
 
 
 def hinge(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sumexp import _checks as checks
 from sumexp import functional
 from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums
-from sumexp.functional._batch import InBatchHits, _smoothing, batch_loss, reduced
+from sumexp.functional._batch import InBatchHits, Options, _smoothing, batch_loss, reduced
 from sumexp.functional._pairs import _calibration
 
 IGNORED = -(1 << 63), (1 << 63) - 1
@@ -77,10 +77,7 @@ class InBatchSoftmax(Tempered):
     torch.Size([])
 
     Args:
-        correct: from which logits log q is subtracted: ``all``, ``negatives``, ``importance`` or ``none``.
-        hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them.
-        label_smoothing: :math:`\varepsilon` in [0, 1).
-        symmetric: take the mean of the losses of rows and of columns.
+        correct, hits, label_smoothing, symmetric: as the function has them.
         temperature: T > 0, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
         ignore_index: the id of places that are no example, nor a candidate.
@@ -91,6 +88,8 @@ class InBatchSoftmax(Tempered):
     Raises:
         ValueError: for an unknown option, T not positive, or ``ignore_index`` that is no whole number.
     """
+
+    shown = ("correct", "hits", "temperature", "learn_temperature", "label_smoothing", "symmetric", "reduction")
 
     def __init__(
         self,
@@ -111,15 +110,6 @@ class InBatchSoftmax(Tempered):
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.correct, self.hits, self.reduction = correct, hits, reduction
-        self.shown = (
-            "correct",
-            "hits",
-            "temperature",
-            "learn_temperature",
-            "label_smoothing",
-            "symmetric",
-            "reduction",
-        )
         self.label_smoothing, self.symmetric = _smoothing(label_smoothing), symmetric
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         self._set_temperature(temperature, learn_temperature, device, dtype)
@@ -143,21 +133,9 @@ class InBatchSoftmax(Tempered):
         absent = classes == self.ignore_index
         # A graph asks no value: there places are always looked at.
         some_absent = absent.shape == scores.shape[1:] and bool(checks.read(absent.any(), default=1.0)[0])
-        return batch_loss(
-            scores,
-            classes,
-            log_q,
-            self.correct,
-            self.hits,
-            positives,
-            self.label_smoothing,
-            self._divisor,
-            self.symmetric,
-            row_ids,
-            row_log_q,
-            self.reduction,
-            absent if some_absent else None,
-        )
+        options = Options(self.correct, self.hits, self.label_smoothing, self._divisor, self.symmetric, self.reduction)
+        padding = absent if some_absent else None
+        return batch_loss(scores, classes, log_q, options, positives, row_ids, row_log_q, padding)
 
 
 class SigmoidPairs(Tempered):
@@ -181,6 +159,8 @@ class SigmoidPairs(Tempered):
         ValueError: for an unknown option, or T not positive.
     """
 
+    shown = ("hits", "temperature", "logit_bias", "learn_temperature", "reduction")
+
     def __init__(
         self,
         *,
@@ -197,7 +177,6 @@ class SigmoidPairs(Tempered):
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.hits, self.reduction = hits, reduction
-        self.shown = ("hits", "temperature", "logit_bias", "learn_temperature", "reduction")
         self._set_temperature(temperature, learn_temperature, device, dtype)
         checks.argument("logit_bias", logit_bias, float)
         bias = learned(float(logit_bias), learn_logit_bias, device, dtype)
@@ -264,13 +243,14 @@ class GBCE(BinaryNCE):
 
     """
 
+    shown = ("classes", "calibration", *BinaryNCE.shown)
+
     def __init__(
         self, classes: int, *, calibration: float = 0.75, correct: Correct = "all", reduction: Reduction = "mean"
     ) -> None:
         super().__init__(correct=correct, reduction=reduction)
         self.classes, self.calibration = checks.whole("classes", classes, 2), _calibration(calibration)
         self._loss = partial(functional.gbce, classes=self.classes, calibration=self.calibration)
-        self.shown = ("classes", "calibration", *self.shown)
 
 
 class ListNet(Shown):
@@ -288,9 +268,10 @@ class ListNet(Shown):
         ValueError: for an unknown reduction, or ``ignore_index`` that is no whole number.
     """
 
+    shown = ("ignore_index", "reduction")
+
     def __init__(self, *, ignore_index: int = -100, reduction: Reduction = "mean") -> None:
         super().__init__()
-        self.shown = ("ignore_index", "reduction")
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         checks.choice("reduction", reduction, REDUCTIONS)
         self.reduction = reduction
@@ -316,7 +297,3 @@ class ListNet(Shown):
         logits = logits.masked_fill(absent, -torch.inf).masked_fill(stand_in, 0)
         gains = gains.masked_fill(absent, 0).masked_fill(stand_in, 1)
         return reduced(functional.listnet(logits, gains, reduction="none"), present, self.reduction)
-
-    def extra_repr(self) -> str:
-        """What was chosen."""
-        return f"ignore_index={self.ignore_index}, reduction={self.reduction!r}"

@@ -45,17 +45,14 @@ class SampledSoftmax(Tempered):
         correct: from which logits log q is subtracted: ``all`` logits; the ``negatives`` alone; ``importance``,
             :math:`\log(m q)` from the negatives alone; ``none``.
         hits: ``keep`` accidental hits, draws of an example's own class, as negatives, or ``mask`` them: leave them out.
-        bias: whether there are :math:`b_y`.
-        normalize: whether h and :math:`v_y` are divided by their lengths: cosines, which want a small temperature.
-        sparse: sparse gradients, so that a step costs the rows it needs; only SGD, Adagrad and SparseAdam take them.
-            The step of another of torch's optimisers raises what :meth:`check_optimiser` raises, before it begins.
+        bias, normalize: as :class:`SampledOutput` has them; cosines want a small temperature.
+        sparse: as there; the step of one of torch's optimisers that takes no sparse gradients raises what
+            :meth:`check_optimiser` raises, before it begins.
         temperature: T > 0, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
         ignore_index: the label of places that are no example.
         reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
-        generator: source of the first weights.
-        device: where the parameters lie.
-        dtype: their type.
+        generator, device, dtype: of the first weights.
 
     Raises:
         ValueError: if a size is not positive, the sampler has other classes, an option unknown, T not positive, the
@@ -63,6 +60,8 @@ class SampledSoftmax(Tempered):
 
     Source: the chapter *negatives*, theorem "consistent"; the estimator is that of Jean et al. (2015).
     """
+
+    shown = ("num_negatives", "correct", "hits", "temperature", "reduction")
 
     def __init__(
         self,
@@ -104,7 +103,6 @@ class SampledSoftmax(Tempered):
         )
         self.sampler, self.num_negatives = sampler, checks.whole("num_negatives", num_negatives, 1, 1 << 31)
         self.correct, self.hits, self.reduction = correct, hits, reduction
-        self.shown = ("num_negatives", "correct", "hits", "temperature", "reduction")
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         self._set_temperature(temperature, learn_temperature, device, dtype)
         self._watch_optimisers()
