@@ -27,7 +27,7 @@ def exact(z: Tensor) -> Tensor:
 
 def own(z: Tensor) -> Tensor:
     """The best class of each row, and so never one of logit -inf."""
-    return exact(z).argmax(-1) if z.shape[1] else torch.zeros(len(z), dtype=torch.int64)
+    return exact(z).argmax(-1) if z.shape[1] else torch.zeros(z.shape[0], dtype=torch.int64)
 
 
 def square(z: Tensor, layer: nn.InBatchSoftmax | None = None) -> Tensor:
@@ -141,12 +141,12 @@ def streamed(z: Tensor) -> Tensor:
 
 def towers(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+    return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0))
 
 
 def vectors(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.linear_in_batch(z, z, own(z), log_q=torch.full((len(z),), -1.0))
+    return functional.linear_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0))
 
 
 def handed_on(generator: torch.Generator) -> torch.Generator:
@@ -200,7 +200,7 @@ TABLE: dict[str, Call] = {
     "functional.gathered": lambda z: functional.gathered(z),
     "functional.distributed_in_batch": towers,
     "samplers.check_worker_generator": lambda z: torch.tensor(
-        handed_on(torch.Generator().manual_seed(len(z))).initial_seed()
+        handed_on(torch.Generator().manual_seed(z.shape[0])).initial_seed()
     ),
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
     "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
@@ -212,12 +212,12 @@ TABLE: dict[str, Call] = {
     "samplers.importance": lambda z: samplers.importance(log_law(z).clamp_min(-60), 3),
     "samplers.log_inclusion": lambda z: samplers.log_inclusion(log_law(z), 3),
     "samplers.model_based": drawn,
-    "samplers.off_diagonal": lambda z: samplers.off_diagonal(z[:, : len(z)]),
+    "samplers.off_diagonal": lambda z: samplers.off_diagonal(z[:, : z.shape[0]]),
     "samplers.relative": lambda z: samplers.relative(log_law(z).clamp_min(-60), torch.tensor(-1.0)),
     "samplers.tail": lambda z: samplers.tail(log_law(z).clamp_min(-60), 3, log_law(z), torch.tensor(-1.0)),
     "samplers.unigram": by(lambda z: samplers.unigram(law(z))),
     "samplers.within_batch": of_batch,
-    "samplers.worker_generator": lambda z: torch.tensor(samplers.worker_generator(len(z)).initial_seed()),
+    "samplers.worker_generator": lambda z: torch.tensor(samplers.worker_generator(z.shape[0]).initial_seed()),
     "ranking.Retrieved": lambda z: ranking.recall(
         ranking.Retrieved(torch.argsort(z, dim=-1, descending=True, stable=True)[:, :2]),
         ranking.Labels(own(z).unsqueeze(-1)),

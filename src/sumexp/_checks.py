@@ -9,7 +9,7 @@ from functools import cache, reduce, wraps
 from inspect import Parameter, signature
 from numbers import Real
 from types import UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, ParamSpec, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -84,15 +84,16 @@ def onto(values: Tensor, device: torch.device) -> Tensor:
 def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     """A whole number in a range, of any type that is one: int, NumPy's integers, a tensor of one integer."""
     try:
-        # What is an int already is not asked for its value: a compiler would make a graph for each.
-        number = None if isinstance(value, bool) else value if isinstance(value, int) else operator.index(value)  # type: ignore[arg-type]
+        # An int, or a size that a graph keeps open, is not asked for its value: there would be a graph for each.
+        is_whole = isinstance(value, int | torch.SymInt)
+        number: Any = None if isinstance(value, bool) else value if is_whole else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None or not least <= number <= (LARGEST if most is None else most):
         long = number is not None and number > LARGEST
         wanted = f"from {least} to {most}" if most is not None else f">= {least}{' of at most 64 bits' * long}"
         raise ValueError(f"{name} is {value!r}; it must be a whole number {wanted}")
-    return number
+    return cast(int, number)
 
 
 def choice(name: str, value: object, allowed: Collection[str]) -> None:

@@ -248,7 +248,7 @@ class _Correction(NamedTuple):
 
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
-    given, columns = checks.tensor("positives", positives), len(classes)
+    given, columns = checks.tensor("positives", positives), classes.shape[0]
     if given.dtype not in (torch.bool, torch.int32, torch.int64):
         raise ValueError(f"positives are {given.dtype}: marks must be bool, as positives > 0, and classes int64")
     given = given.to(classes.device)
@@ -259,7 +259,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
                 f"positives have shape {tuple(given.shape)}; marks are one for each of [{size}, {columns}] scores"
             )
         return given | own
-    if given.ndim != 2 or len(given) != size:
+    if given.ndim != 2 or given.shape[0] != size:
         raise ValueError(f"positives have shape {tuple(given.shape)}; classes must be [{size}, P], padded by -1")
     if given.shape == (size, columns) and given.numel():
         least, most = checks.read(*given.aminmax(), default=math.inf)
@@ -275,7 +275,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     first, last = (torch.searchsorted(ordered, given.long().flatten(), right=right) for right in (False, True))
     number = last - first
     row = torch.arange(size, device=classes.device).repeat_interleave(given.shape[1]).repeat_interleave(number)
-    place = torch.arange(len(row), device=classes.device)
+    place = torch.arange(row.shape[0], device=classes.device)
     own[row, order[place + (last - number.cumsum(0)).repeat_interleave(number)]] = True
     return own
 
@@ -284,13 +284,13 @@ def _places_of(marks: Tensor) -> _Places:
     """Where marks are; on a CPU NumPy looks several times as fast as torch."""
     places = torch.from_numpy(np.flatnonzero(marks.numpy())) if marks.is_cpu else marks.flatten().nonzero().flatten()
     row, columns = places // marks.shape[1], marks.shape[1]
-    return _Places(row, places % columns, row.bincount(minlength=len(marks)))
+    return _Places(row, places % columns, row.bincount(minlength=marks.shape[0]))
 
 
 def _without(scores: Tensor, marks: Tensor | None, absent: Tensor) -> tuple[Tensor, Tensor | None]:
     """Scores in which absent columns cannot be; absent rows, whatever stands there, have loss 0 and no gradient."""
     own = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device)
-    gone = absent[: len(scores)].unsqueeze(-1) | absent
+    gone = absent[: scores.shape[0]].unsqueeze(-1) | absent
     scores = scores.masked_fill(gone & ~own, -math.inf).masked_fill(gone & own, 0)
     return scores, None if marks is None else marks & ~gone | own
 
@@ -333,14 +333,14 @@ def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> T
     """The loss by its formula, which compilers fuse and ``torch.func`` transforms."""
     scale, law, own, classes, marks, smoothing = correction
     logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
-    places = torch.arange(len(scores), device=scores.device)
+    places = torch.arange(scores.shape[0], device=scores.device)
     if marks is None and classes is None and not smoothing and (law is None or own):
         return softmax_loss(logits if law is None else logits - law, places, reduction)
     positive = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device) if marks is None else marks
     if law is not None:
         logits = logits - (law if own else torch.where(positive, 0, law))
     if classes is not None:
-        logits = logits.masked_fill((classes[: len(scores)].unsqueeze(-1) == classes) & ~positive, -math.inf)
+        logits = logits.masked_fill((classes[: scores.shape[0]].unsqueeze(-1) == classes) & ~positive, -math.inf)
     if marks is None and not smoothing:
         return softmax_loss(logits, places, reduction)
     target = positive.to(logits.dtype) / positive.sum(-1, keepdim=True)
@@ -366,7 +366,7 @@ class _InPlace(torch.autograd.Function):
         torch.softmax(error, -1, out=error)
         p = error.diagonal()
         losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
-        if len(losses) and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
+        if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
             losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
         _add_target(error, correction, places, smooth, -1)
         ctx.correction, ctx.places, ctx.smooth, ctx.dtype = correction, places, smooth, scores.dtype
@@ -434,7 +434,7 @@ def _write_logits(scores: Tensor, correction: _Correction, several: _Places | No
     own = logits.diagonal().clone() if places is None else logits[places]
     for start, stop in _blocks(scores):
         # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
-        equal = torch.empty(stop - start, len(classes), dtype=dtype, device=scores.device)
+        equal = torch.empty(stop - start, classes.shape[0], dtype=dtype, device=scores.device)
         torch.eq(classes[start:stop].unsqueeze(-1), classes, out=equal)
         logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
     if places is None:
@@ -456,7 +456,7 @@ def _ahead_of_target(
         return own - mean, None
     ahead, columns = own - (1 - smoothing) * mean, logits.shape[1]
     total = logits.sum(-1)
-    if correction.classes is None and len(total) and checks.read(total.amin())[0] > -math.inf:
+    if correction.classes is None and total.shape[0] and checks.read(total.amin())[0] > -math.inf:
         return ahead - smoothing / columns * total, smoothing / columns
     present = logits > -math.inf
     number = present.sum(-1, keepdim=True)
@@ -483,8 +483,8 @@ def _classes(ids: checks.Values, scores: Tensor) -> Tensor:
 def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
     if isinstance(temperature, Tensor):
-        by_row = temperature.numel() == len(scores) and (
-            temperature.shape == (len(scores),) or temperature.shape == (len(scores), 1)
+        by_row = temperature.numel() == scores.shape[0] and (
+            temperature.shape == (scores.shape[0],) or temperature.shape == (scores.shape[0], 1)
         )
         if not (temperature.numel() == 1 or by_row) or not temperature.is_floating_point():
             raise ValueError(
@@ -492,7 +492,7 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
                 f"one for each of {len(scores)} rows, floating-point"
             )
         some_masked: float = True
-        if __debug__ and scores.numel():
+        if __debug__ and temperature.numel():
             masked = (scores.detach() == -math.inf).any()
             some_masked, *bounds = checks.read(masked, *temperature.detach().aminmax(), default=1.0)
             for bound in bounds:
@@ -533,6 +533,8 @@ def _taken(law: Tensor | None, correct: Correct, marks: Tensor | None, columns: 
     if correct != "importance":
         return law
     number = columns - (1 if marks is None else marks.sum(-1, keepdim=True))
+    if checks.is_traced(law) and not isinstance(number, Tensor):
+        number = law.new_full((), number)  # its logarithm would fix the size of the batch
     if isinstance(number, Tensor):
         return law + number.clamp_min(1).to(law.dtype).log()
     return law + math.log(max(1, number))
@@ -549,7 +551,7 @@ def _same_rows(row_ids: checks.Values | None, size: int, device: torch.device) -
 
 def _check_scores(scores: Tensor) -> None:
     checks.floating("scores", scores, "[B, B + E]", 2)
-    if scores.shape[1] < len(scores):
+    if scores.shape[1] < scores.shape[0]:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; they need a column for each example")
 
 

@@ -47,7 +47,7 @@ def cached(encode: Callable[..., Tensor], *inputs: Tensor, chunk_size: int) -> T
     size = checks.whole("chunk_size", chunk_size, 1)
     if not inputs or not all(isinstance(given, Tensor) and given.ndim for given in inputs):
         raise ValueError("cached needs tensors [B, ...], of which it makes chunks; what else encode needs, bind to it")
-    if len(lengths := {len(given) for given in inputs}) > 1:
+    if len(lengths := {given.shape[0] for given in inputs}) > 1:
         raise ValueError(f"inputs have {sorted(lengths)} rows; all must have one for each example")
     chunks = list(zip(*(given.split(size) for given in inputs), strict=True))  # type: ignore[no-untyped-call]
     if torch.is_grad_enabled():

@@ -37,7 +37,7 @@ def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     if not dist.is_initialized() or dist.get_world_size(group) == 1:
         return values
     sizes = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(sizes, torch.tensor([len(values)], device=values.device), group)
+    dist.all_gather(sizes, torch.tensor([values.shape[0]], device=values.device), group)
     if len(lengths := {int(size) for size in sizes}) > 1:
         raise ValueError(f"the batches of the processes have sizes {sorted(lengths)}; use drop_last=True")
     rows: Tensor = _Gather.apply(values, group)  # type: ignore[no-untyped-call]
@@ -47,7 +47,7 @@ def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, group: dist.ProcessGroup | None) -> Tensor:
-        ctx.group, ctx.size = group, len(values)
+        ctx.group, ctx.size = group, values.shape[0]
         parts = [torch.empty_like(values) for _ in range(dist.get_world_size(group))]
         dist.all_gather(parts, values.contiguous(), group)
         return torch.cat(parts)
@@ -97,7 +97,7 @@ def distributed_in_batch(
         ValueError: as :func:`in_batch`, for vectors that do not fit, and for processes whose batches differ in size.
     """
     queries, items = batch_vectors(queries, items, temperature)
-    size = len(queries)
+    size = queries.shape[0]
 
     def loss(rows: Tensor, columns: Tensor, named: Tensor, law: checks.Values | None, correct: Correct) -> Tensor:
         log_q = None if law is None else checks.reals("log_q", law)
@@ -134,5 +134,5 @@ def _candidates(values: Tensor, size: int, group: dist.ProcessGroup | None) -> T
     """What all processes have, their examples first, of which the first ``size`` are this process's own."""
     examples = gathered(values[:size], group)
     start = size * (dist.get_rank(group) if dist.is_initialized() else 0)
-    rolled = examples[torch.arange(len(examples), device=values.device).roll(-start)]
-    return rolled if len(values) == size else torch.cat([rolled, gathered(values[size:], group)])
+    rolled = examples[torch.arange(examples.shape[0], device=values.device).roll(-start)]
+    return rolled if values.shape[0] == size else torch.cat([rolled, gathered(values[size:], group)])

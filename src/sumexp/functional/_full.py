@@ -76,7 +76,7 @@ def _check(logits: Tensor, labels: checks.Values) -> Tensor:
         raise ValueError("the logits have no classes")
     if __debug__:
         checks.ids("label", labels, logits.shape[1])
-    if __debug__ and len(labels):
+    if __debug__ and labels.shape[0]:
         worst, own = read(logits.detach().max(), logits.detach().gather(-1, labels.unsqueeze(-1)).min())
         if not worst < torch.inf:
             raise ValueError(f"a logit is {worst}; logits must be finite, or -inf for a class that cannot be")

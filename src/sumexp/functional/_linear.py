@@ -55,7 +55,7 @@ def linear_in_batch(
         ValueError: as :func:`in_batch`, and for vectors that do not fit.
     """
     queries, items = batch_vectors(queries, items, temperature, normalize)
-    size, columns = len(queries), len(items)
+    size, columns = queries.shape[0], items.shape[0]
     if checks.is_traced(queries):
         options = _batch.Options(correct, hits, 0.0, 1.0, symmetric, reduction)
         return _batch.batch_loss(queries @ items.T, ids, log_q, options, None, row_ids, row_log_q)
@@ -112,7 +112,7 @@ def linear_cross_entropy(
     """
     checks.floating("hidden", hidden, "[B, d]", 2)
     checks.floating("weight", weight, "[L, d]", 2)
-    own = checks.ids("label", labels, len(weight)).to(hidden.device)
+    own = checks.ids("label", labels, weight.shape[0]).to(hidden.device)
     if own.shape != hidden.shape[:1] or hidden.shape[1] != weight.shape[1]:
         raise ValueError(
             f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(own.shape)} must be [B, d], "
@@ -120,11 +120,11 @@ def linear_cross_entropy(
         )
     if isinstance(temperature, Tensor) and temperature.numel() != 1:
         raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
-    scores = hidden.new_empty(len(hidden), 1).expand(len(hidden), len(weight))  # of their shape and type
-    law = _batch._law("log_q", log_q, scores, (len(weight),), needed=False)
+    scores = hidden.new_empty(hidden.shape[0], 1).expand(hidden.shape[0], weight.shape[0])  # of their shape and type
+    law = _batch._law("log_q", log_q, scores, (weight.shape[0],), needed=False)
     hidden, weight = _scaled(hidden, weight, temperature, normalize)
     if class_bias is not None:
-        if checks.floating("class_bias", class_bias, "[L] or [L, 1]").numel() != len(weight):
+        if checks.floating("class_bias", class_bias, "[L] or [L, 1]").numel() != weight.shape[0]:
             raise ValueError(
                 f"class_bias has shape {tuple(class_bias.shape)}; there must be one for each of {len(weight)} classes"
             )
@@ -180,7 +180,7 @@ def batch_vectors(
     """:func:`_scaled` of the vectors of a batch, checked."""
     checks.floating("queries", queries, "[B, d]", 2)
     checks.floating("items", items, "[B + E, d]", 2)
-    if queries.shape[1] != items.shape[1] or len(items) < len(queries):
+    if queries.shape[1] != items.shape[1] or items.shape[0] < queries.shape[0]:
         raise ValueError(f"queries {tuple(queries.shape)} and items {tuple(items.shape)} must be [B, d] and [B + E, d]")
     return _scaled(queries, items, temperature, normalize)
 
@@ -201,7 +201,7 @@ def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normali
 
 
 def _loss(queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], reduction: Reduction) -> Tensor:
-    size = len(queries)
+    size = queries.shape[0]
     if not size:
         nothing = (queries @ items[:0].T).sum(-1)  # 0 is the gradient of all arguments
         return reduce(nothing if bias is None else nothing + bias[:0].sum(), reduction)
@@ -220,7 +220,7 @@ class _Blocked(torch.autograd.Function):
         ctx: Any, queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], weight: float | None
     ) -> Tensor:
         ctx.halves, ctx.weight, ctx.found = halves, weight, None
-        whole = next(_blocks(queries, items))[1].stop == len(items)
+        whole = next(_blocks(queries, items))[1].stop == items.shape[0]
         needed = any(ctx.needs_input_grad)
         if weight is not None and whole and len(halves) == 1 and needed:
             ctx.found = found = _zeros(queries, items, bias)
@@ -241,7 +241,7 @@ class _Blocked(torch.autograd.Function):
         if ctx.found is not None:
             return *(None if part is None else part * gradient for part in ctx.found), None, None
         queries, items, bias, *totals = ctx.saved_tensors
-        share = gradient if ctx.weight is None else (gradient * ctx.weight).expand(len(queries))
+        share = gradient if ctx.weight is None else (gradient * ctx.weight).expand(queries.shape[0])
         found = _zeros(queries, items, bias)
         sums = list(zip(totals[::2], totals[1::2], strict=True))
         _again(queries, items, bias, ctx.halves, sums, share / len(ctx.halves), found)
@@ -250,7 +250,7 @@ class _Blocked(torch.autograd.Function):
 
 def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of each block."""
-    size, columns = len(queries), len(items)
+    size, columns = queries.shape[0], items.shape[0]
     cells = CELLS if queries.is_cpu else MANY
     width = columns if columns <= WIDEST else min(columns, max(1, cells // LEAST_ROWS))
     height = max(LEAST_ROWS, cells // width)
@@ -303,7 +303,7 @@ def _at_once(
     found: tuple[Tensor, Tensor, Tensor | None],
 ) -> Tensor:
     """The losses, and their gradients times a weight, where a block holds all columns of its rows."""
-    losses = torch.empty(len(queries), dtype=found[0].dtype, device=queries.device)
+    losses = torch.empty(queries.shape[0], dtype=found[0].dtype, device=queries.device)
     for rows, columns in _blocks(queries, items):
         logits, place, _ = half.logits(_scores(queries, items, bias, rows, columns), rows, columns)
         own, largest = logits.gather(-1, place), logits.amax(-1, keepdim=True)
@@ -319,7 +319,7 @@ def _sums(
     queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
     """For each row and column: the largest logit, the sum of exponentials relative to it, the positive logit."""
-    exact, size = torch.promote_types(queries.dtype, torch.float32), len(queries)
+    exact, size = torch.promote_types(queries.dtype, torch.float32), queries.shape[0]
     lowest = torch.finfo(exact).min
     sums = [tuple(queries.new_full((size,), start, dtype=exact) for start in (lowest, 0, 0)) for _ in halves]
     for rows, columns in _blocks(queries, items):
@@ -346,7 +346,7 @@ def _again(
     found: tuple[Tensor, Tensor, Tensor | None],
 ) -> None:
     """The gradients of all losses, each weighted by its share, from recomputed scores."""
-    size = len(queries)
+    size = queries.shape[0]
     for rows, columns in _blocks(queries, items):
         scores = _scores(queries, items, bias, rows, columns)
         error = torch.zeros_like(scores)
@@ -359,7 +359,7 @@ def _again(
             if half is halves[0]:
                 error += part
             else:
-                error[:, : len(part)] += part.T
+                error[:, : part.shape[0]] += part.T
         _add(found, error, queries, items, rows, columns)
 
 

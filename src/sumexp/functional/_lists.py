@@ -72,7 +72,7 @@ def _check(logits: Tensor, targets: checks.Values) -> Tensor:
     if logits.shape[1] == 0:
         raise ValueError("the lists have no items")
     gains = targets.detach().to(checks.wide(targets.device))
-    if __debug__ and len(logits):
+    if __debug__ and logits.shape[0]:
         z = logits.detach()
         empty = (gains == 0).all(-1)
         own_scores = z.masked_fill(gains == 0, 0)

@@ -79,7 +79,7 @@ class SampledOutput(nn.Embedding):
         ids = checks.integers("negative", ids).to(hidden.device)
         self._check(hidden, labels, ids)
         # One look-up, so that the table has one gradient.
-        size, every = len(labels), torch.cat([labels, ids.flatten()])
+        size, every = labels.shape[0], torch.cat([labels, ids.flatten()])
         weights = F.embedding(every, self.weight, sparse=self.sparse)
         if self.normalize:
             hidden, weights = F.normalize(hidden, dim=-1), F.normalize(weights, dim=-1)
@@ -112,7 +112,7 @@ class SampledOutput(nn.Embedding):
 
     def _check(self, hidden: Tensor, labels: Tensor, ids: Tensor) -> None:
         classes, features = self.weight.shape
-        size = len(labels)
+        size = labels.shape[0]
         if hidden.shape != (size, features) or labels.ndim != 1:
             raise ValueError(
                 f"hidden {tuple(hidden.shape)} and labels {tuple(labels.shape)} must be [B, {features}] and [B]"
@@ -121,7 +121,7 @@ class SampledOutput(nn.Embedding):
             raise ValueError(
                 f"hidden is {hidden.dtype} and the weights {self.weight.dtype}: move one by .to(), or use autocast"
             )
-        if ids.ndim not in (1, 2) or (ids.ndim == 2 and len(ids) != size):
+        if ids.ndim not in (1, 2) or (ids.ndim == 2 and ids.shape[0] != size):
             raise ValueError(f"ids have shape {tuple(ids.shape)}; expected [m], or [{size}, m]")
         if __debug__:
             checks.ids("label", labels, classes)

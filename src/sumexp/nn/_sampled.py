@@ -204,7 +204,7 @@ class SampledSoftmax(Tempered):
 
     def _log_q(self, own: Tensor, present: Tensor) -> Tensor:
         log_q = log_q_of(self.sampler, own)
-        if __debug__ and len(own) and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
+        if __debug__ and own.shape[0] and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
             wrong = int(own[(log_q == -math.inf) & present][0])
             raise ValueError(
                 f"label {wrong} has probability 0 under the sampler: it was never counted; give every class that can "

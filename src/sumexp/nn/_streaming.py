@@ -157,7 +157,7 @@ class StreamingLogQ(nn.Module):
         """The recursion of every slot over its occurrences in this batch, in closed form."""
         order = slots.argsort(stable=True)
         slots, at = slots[order], at[order]
-        place = torch.arange(len(slots), device=slots.device)
+        place = torch.arange(slots.shape[0], device=slots.device)
         first = torch.ones_like(slots, dtype=torch.bool)
         first[1:] = slots[1:] != slots[:-1]
         start = torch.where(first, place, 0).cummax(0).values

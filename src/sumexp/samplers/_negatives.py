@@ -102,14 +102,14 @@ def draw(
     checks.choice("hits", hits, get_args(Hits))
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
-    own, none = labels.unsqueeze(-1), torch.zeros(len(labels), m, dtype=torch.bool, device=labels.device)
+    own, none = labels.unsqueeze(-1), torch.zeros(labels.shape[0], m, dtype=torch.bool, device=labels.device)
     excluded = None if exclude is None else _check_exclude(exclude, given, sampler.classes)
     if hits == "redraw":
         excluded = own if excluded is None else torch.cat([excluded, own], -1).sort().values
     if excluded is not None and not shared:
         ids, log_q = _draw_others(sampler, excluded, m, generator)
     else:
-        ids = sampler.sample((m,) if shared else (len(labels), m), generator).to(labels.device)
+        ids = sampler.sample((m,) if shared else (labels.shape[0], m), generator).to(labels.device)
         log_q = log_q_of(sampler, ids)
     equal = (ids == own) if hits == "mask" else none
     if shared and excluded is not None:
@@ -129,10 +129,10 @@ def _draw_others(
     frequent = taken > (MOST_OF_LABEL if excluded.shape[1] == 1 else MOST_OF_HISTORY)
     rows = (~frequent).nonzero().squeeze(-1)
     parts = []
-    if len(rows):
-        some = slice(None) if len(rows) == len(excluded) else rows
+    if rows.shape[0]:
+        some = slice(None) if rows.shape[0] == len(excluded) else rows
         parts.append((rows, *_again(sampler, excluded[some], taken[some], m, generator)))
-    if len(rows) < len(excluded):
+    if rows.shape[0] < len(excluded):
         several = excluded[frequent].squeeze(-1)  # labels alone are sorted as numbers: rows are compared one by one
         sets, which = several.unique(dim=0 if several.ndim > 1 else None, return_inverse=True)  # type: ignore[no-untyped-call]
         for place, each in enumerate(sets):
@@ -179,7 +179,7 @@ def _without(sampler: Sampler, classes: Tensor) -> Law:
 
 def _among(ids: Tensor, rows: Tensor) -> Tensor:
     """Which ids, [m] or [B, m], are among those of each row [B, H], which stand in order."""
-    ids = ids.expand(len(rows), ids.shape[-1])
+    ids = ids.expand(rows.shape[0], ids.shape[-1])
     if rows.shape[1] == 1:
         return ids == rows
     place = torch.searchsorted(rows, ids.contiguous()).clamp_max(rows.shape[1] - 1)
@@ -188,7 +188,7 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
 
 def _check_exclude(exclude: checks.Values, labels: Tensor, classes: int) -> Tensor:
     given = checks.integers("excluded id", exclude).to(labels.device)
-    if given.ndim == 2 and labels.ndim == 2 and len(given) == len(labels):
+    if given.ndim == 2 and labels.ndim == 2 and given.shape[0] == labels.shape[0]:
         given = given.unsqueeze(1).expand(*labels.shape, -1)
     if given.ndim != labels.ndim + 1 or given.shape[:-1] != labels.shape or not given.shape[-1]:
         rows = ", ".join(map(str, labels.shape))
@@ -244,8 +244,8 @@ def within_batch(
     checks.choice("hits", hits, get_args(InBatchHits))
     prior = checks.reals("log_prior", log_prior)
     prior = prior.to(checks.wide(prior.device))
-    labels = _check_labels(labels, len(prior)).to(prior.device)
-    if len(labels) < 2:
+    labels = _check_labels(labels, prior.shape[0]).to(prior.device)
+    if labels.shape[0] < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     own = labels.unsqueeze(-1)
     least, most = checks.read(*prior[labels].aminmax())
@@ -256,19 +256,19 @@ def within_batch(
             "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
         )
     if shared and not union:
-        diagonal = torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+        diagonal = torch.eye(labels.shape[0], dtype=torch.bool, device=labels.device)
         left_out = labels == own if hits == "mask" else diagonal
-        return Negatives(labels, prior[labels] + math.log1p(-1 / len(labels)), left_out)
+        return Negatives(labels, prior[labels] + math.log1p(-1 / labels.shape[0]), left_out)
     if not union:
         # What stands in place j of row i: label j before the diagonal, label j + 1 from it on.
-        places = torch.arange(len(labels) - 1, device=labels.device)
-        before = places < torch.arange(len(labels), device=labels.device).unsqueeze(-1)
+        places = torch.arange(labels.shape[0] - 1, device=labels.device)
+        before = places < torch.arange(labels.shape[0], device=labels.device).unsqueeze(-1)
         log_q = prior[labels]
         ids = torch.where(before, labels[:-1], labels[1:])
         equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
         return Negatives(ids, torch.where(before, log_q[:-1], log_q[1:]), equal)
     present, counts = labels.unique(return_counts=True)  # type: ignore[no-untyped-call]
-    log_count = log_inclusion(prior[present], len(labels) - 1)
+    log_count = log_inclusion(prior[present], labels.shape[0] - 1)
     # Kept, an example's own class is there if another example has it too.
     equal = (present == own) if hits == "mask" else (present == own) & (counts == 1)
     return Negatives(present, log_count - math.log(len(present)), equal)
@@ -284,7 +284,7 @@ def off_diagonal(scores: checks.Values) -> Tensor:
         ValueError: if they are no square of at least 2 x 2.
     """
     scores = checks.tensor("scores", scores)
-    size = len(scores) if scores.ndim else 0
+    size = scores.shape[0] if scores.ndim else 0
     if scores.ndim != 2 or scores.shape[1] != size or size < 2:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; a square of at least 2 x 2 is needed")
     return scores.reshape(-1)[1:].view(size - 1, size + 1)[:, :-1].reshape(size, size - 1)
@@ -341,7 +341,7 @@ def model_based(
         raise ValueError("an example has no class left to draw: all its logits but the label's are -inf")
     log_q = torch.log_softmax(scores, -1)
     below = log_q.exp().cumsum(-1)
-    u = alias.uniform((len(labels), m), generator, device)
+    u = alias.uniform((labels.shape[0], m), generator, device)
     # Of the classes with positive probability the first whose cumulative probability exceeds u.
     ids = torch.searchsorted(below, u * below[:, -1:], right=True).clamp_max_(logits.shape[1] - 1)
     equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
@@ -373,6 +373,6 @@ def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
 
 def _check_labels(labels: checks.Values, classes: int) -> Tensor:
     given = checks.integers("label", labels)
-    if given.ndim != 1 or not len(given):
+    if given.ndim != 1 or not given.shape[0]:
         raise ValueError(f"labels must be integers [B], B >= 1, got shape {tuple(given.shape)}")
     return checks.ids("label", given, classes)
