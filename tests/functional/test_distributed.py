@@ -104,7 +104,10 @@ def process(rank: int, world: int, folder: str) -> None:
         gathered(torch.zeros(1 + rank, 2))
     except ValueError as error:
         message = str(error)
-    torch.save((found, weights, message), f"{folder}/{rank}.pt")
+    rows = torch.tensor([rank + 1.0], requires_grad=True)
+    (slope,) = torch.autograd.grad(gathered(rows).pow(3).sum(), rows, create_graph=True)
+    (curvature,) = torch.autograd.grad(slope.sum(), rows)
+    torch.save((found, weights, message, slope.item(), curvature.item()), f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -123,7 +126,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def test_gradients_are_those_of_one_process_on_the_joined_batch(ranks: list[Any]) -> None:
     x, z, ids, log_q = joined()
-    for found, _, message in ranks:
+    for found, _, message, *_ in ranks:
         for way, (value, left, right) in zip(WAYS, found, strict=True):
             model, options = Towers(), of_rows(way, slice(None))
             wanted = functional.in_batch((x @ model.left) @ (z @ model.right).T, ids, log_q=log_q, **options)
@@ -141,8 +144,14 @@ def test_training_over_processes_is_training_on_the_joined_batches(ranks: list[A
     differ, 1e-16 a sum, and 20 steps of .05 carry it to less than 1e-11."""
     start, wanted = [parameter.detach() for parameter in Learned().parameters()], learned(Learned(), 0, 1)
     assert all((a - b).abs().max() > 0.1 for a, b in zip(start, wanted, strict=True))
-    for _, weights, _ in ranks:
+    for _, weights, *_ in ranks:
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-11)
+
+
+def test_gathered_rows_have_second_derivatives(ranks: list[Any]) -> None:
+    """Each of four processes has the sum of cubes of all rows: slope 4 x 3 r^2, curvature 4 x 6 r."""
+    for rank, (*_, slope, curvature) in enumerate(ranks):
+        assert [slope, curvature] == [12 * (rank + 1) ** 2, 24 * (rank + 1)]
 
 
 def test_without_other_processes_it_is_the_loss_of_the_batch() -> None:

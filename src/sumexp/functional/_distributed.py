@@ -54,10 +54,22 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        total = gradient.contiguous().clone()
-        dist.all_reduce(total, group=ctx.group)
-        start = dist.get_rank(ctx.group) * ctx.size
-        return total[start : start + ctx.size], None
+        return _Share.apply(gradient, ctx.group, ctx.size), None  # type: ignore[no-untyped-call]
+
+
+class _Share(torch.autograd.Function):
+    """A process's rows of the sum over all processes: the adjoint of what is gathered, and the reverse."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, group: dist.ProcessGroup | None, size: int) -> Tensor:
+        ctx.group, total = group, gradient.contiguous().clone()
+        dist.all_reduce(total, group=group)
+        start = dist.get_rank(group) * size
+        return total[start : start + size]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _Gather.apply(gradient, ctx.group), None, None  # type: ignore[no-untyped-call]
 
 
 def distributed_in_batch(
