@@ -18,6 +18,9 @@ from sumexp.functional._batch import InBatchHits
 CELLS, MANY = 1 << 19, 1 << 26
 """Scores of a block: on a CPU it stays in a cache, elsewhere it gives the device work."""
 
+Found = tuple[Tensor, Tensor, Tensor | None]
+"""Gradients of the queries, the items and the bias."""
+
 WIDEST, LEAST_ROWS = 1 << 17, 64
 """Columns up to which a block holds all of them, and the rows that it has at least."""
 
@@ -266,21 +269,14 @@ def _scores(queries: Tensor, items: Tensor, bias: Tensor | None, rows: slice, co
     return scores if bias is None else scores.add_(bias[columns])
 
 
-def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> Found:
     """Gradients to add to, at least float32."""
     exact = torch.promote_types(queries.dtype, torch.float32)
     first, second = (torch.zeros(part.shape, dtype=exact, device=part.device) for part in (queries, items))
     return first, second, None if bias is None else torch.zeros_like(bias)
 
 
-def _add(
-    found: tuple[Tensor, Tensor, Tensor | None],
-    error: Tensor,
-    queries: Tensor,
-    items: Tensor,
-    rows: slice,
-    columns: slice,
-) -> None:
+def _add(found: Found, error: Tensor, queries: Tensor, items: Tensor, rows: slice, columns: slice) -> None:
     """Add the gradients of the vectors, from that of the scores of a block."""
     by_query, by_item, by_bias = found
     rounded = error.to(queries.dtype)
@@ -294,14 +290,7 @@ def _add(
         by_bias[columns] += error.sum(0)
 
 
-def _at_once(
-    queries: Tensor,
-    items: Tensor,
-    bias: Tensor | None,
-    half: _Half,
-    weight: float,
-    found: tuple[Tensor, Tensor, Tensor | None],
-) -> Tensor:
+def _at_once(queries: Tensor, items: Tensor, bias: Tensor | None, half: _Half, weight: float, found: Found) -> Tensor:
     """The losses, and their gradients times a weight, where a block holds all columns of its rows."""
     losses = torch.empty(queries.shape[0], dtype=found[0].dtype, device=queries.device)
     for rows, columns in _blocks(queries, items):
@@ -343,7 +332,7 @@ def _again(
     halves: list[_Half],
     sums: list[tuple[Tensor, Tensor]],
     share: Tensor,
-    found: tuple[Tensor, Tensor, Tensor | None],
+    found: Found,
 ) -> None:
     """The gradients of all losses, each weighted by its share, from recomputed scores."""
     size = queries.shape[0]
