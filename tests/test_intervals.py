@@ -23,7 +23,7 @@ def test_an_interval_by_hand() -> None:
     """1, 2, 3: mean 2, sd 1; Student's t with 2 degrees of freedom has the 97.5 % point 4.302653."""
     found = intervals.interval([1, 2, 3])
     assert (found.mean, found.count, found.sign) == (2, 3, 0)
-    assert found.half_width == pytest.approx(2.25 * 4.302653 / sqrt(3), rel=1e-6)
+    assert found.high - found.mean == pytest.approx(2.25 * 4.302653 / sqrt(3), rel=1e-6)
     # All of six seeds lie on one side of the median in 2 of 64 experiments.
     six = intervals.interval([0, 10, 10, 10, 10, 10])
     assert (six.low, six.high) == (0, pytest.approx(25 / 3 + 2.5706 * 4.0825 / sqrt(6), rel=1e-4))
@@ -70,7 +70,7 @@ def test_unequal_pairs_and_bad_confidence_are_refused() -> None:
 def spread(mean: float, half: float, confidence: float = 0.95) -> intervals.Interval:
     """Five runs whose interval has this middle and half-width."""
     unit = intervals.interval([-2, -1, 0, 1, 2], confidence)
-    return intervals.interval(mean + np.arange(-2, 3) * (half / unit.half_width), confidence)
+    return intervals.interval(mean + np.arange(-2, 3) * (half / unit.high), confidence)
 
 
 def test_an_interval_at_another_confidence_is_that_of_the_same_runs() -> None:
@@ -79,7 +79,7 @@ def test_an_interval_at_another_confidence_is_that_of_the_same_runs() -> None:
     # One of nine: t of 4 degrees at 1 - 0.05/18 is 5.4366 in the place of 2.7764.
     assert intervals.family_confidence("longtail") == 1 - 0.05 / 9
     wide = spread(0, 1).at(intervals.family_confidence("longtail"))
-    assert wide.half_width == pytest.approx(5.4366 / 2.7764, rel=1e-4)
+    assert wide.high == pytest.approx(5.4366 / 2.7764, rel=1e-4)
     with pytest.raises(ValueError, match="family is 'towers', expected one of longtail"):
         intervals.family_confidence("towers")
 

@@ -68,8 +68,8 @@ def test_differences_are_paired_by_seed_and_by_image() -> None:
     first = replace(second, test={one: values + moved for one, values in second.test.items()})
     found = comparison.difference(first, second, "bound")
     assert found.seeds.mean == pytest.approx(24 / 9) == found.images.mean
-    assert found.seeds.half_width == pytest.approx(interval([3, 2, 3]).half_width)
-    assert found.images.half_width == pytest.approx(interval([2, 8 / 3, 10 / 3]).half_width)
+    assert found.seeds.high == pytest.approx(interval([3, 2, 3]).high)
+    assert found.images.high == pytest.approx(interval([2, 8 / 3, 10 / 3]).high)
     back = comparison.difference(second, first, "bound")
     assert back.seeds.mean == -found.seeds.mean
     condensed = replace(second, test={one: values.mean(1, keepdims=True) for one, values in second.test.items()})

@@ -96,11 +96,6 @@ class Interval:
         return float(low), float(high)
 
     @property
-    def half_width(self) -> float:
-        """Half the interval's width."""
-        return (self.high - self.low) / 2
-
-    @property
     def sign(self) -> int:
         """1 or -1 where the interval lies on one side of zero, else 0."""
         return (int(self.low > 0) - int(self.high < 0)) * int(has_width(self.low, self.high))

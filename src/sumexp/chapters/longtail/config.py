@@ -1,7 +1,7 @@
 """The settings of classifiers that are trained together on a long-tailed set of pictures."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from sumexp import _checks as checks
 from sumexp.chapters.models.sampled.methods import Method
@@ -44,15 +44,25 @@ class Stack:
 
     def __post_init__(self) -> None:
         checks.choice("source", self.source, get_args(Source))
-        checks.choice("imbalance", self.imbalance, get_args(Imbalance))
-        checks.positive(self, "filters", "hidden", "epochs", "batch", "learning_rate", "clip")
+        checks.positive(self, "filters", "hidden", "clip")
         if not self.methods or len(set(self.methods)) < len(self.methods):
             raise ValueError(f"{len(self.methods)} methods, of which {len(set(self.methods))} differ; give some, once")
-        if self.seed < 0 or not 0 <= self.momentum < 1 or self.decay < 0:
-            raise ValueError(
-                f"seed, momentum and decay are {self.seed}, {self.momentum}, {self.decay}; they must be >= 0, and the "
-                "momentum below 1"
-            )
-        most = max([method.negatives for method in self.methods if method.law == "batch"], default=0)
-        if most >= self.batch:
-            raise ValueError(f"a batch of {self.batch} has {self.batch - 1} other labels, fewer than {most} negatives")
+        check_descent(self)
+
+
+def check_descent(config: Any) -> None:
+    """Check the settings that the two networks of this chapter share.
+
+    Raises:
+        ValueError: if one makes no sense, or a batch has fewer other labels than a method's negatives.
+    """
+    checks.choice("imbalance", config.imbalance, get_args(Imbalance))
+    checks.positive(config, "epochs", "batch", "learning_rate")
+    if config.seed < 0 or not 0 <= config.momentum < 1 or config.decay < 0:
+        raise ValueError(
+            f"seed, momentum and decay are {config.seed}, {config.momentum}, {config.decay}; "
+            "they must be >= 0, and the momentum below 1"
+        )
+    others, most = config.batch - 1, max(method.negatives * (method.law == "batch") for method in config.methods)
+    if most > others:
+        raise ValueError(f"a batch of {config.batch} has {others} other labels, fewer than {most} negatives")

@@ -31,6 +31,7 @@ from sumexp import _descent as descent
 from sumexp import datasets
 from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.longtail.config import check_descent
 from sumexp.chapters.longtail.images import counts
 from sumexp.chapters.longtail.training import checked, rate
 from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
@@ -44,16 +45,6 @@ PADDING = 4
 """Black pixels on each side of a training picture, of which it is cut."""
 
 _CHUNK = 500
-
-
-def check_batch(method: Method, batch: int) -> None:
-    """See that a batch has the labels that a method takes its negatives from.
-
-    Raises:
-        ValueError: if it has not.
-    """
-    if method.law == "batch" and method.negatives >= batch:
-        raise ValueError(f"a batch of {batch} has {batch - 1} other labels, fewer than {method.negatives} negatives")
 
 
 @dataclass(frozen=True)
@@ -88,16 +79,10 @@ class Residual:
 
     def __post_init__(self) -> None:
         checks.choice("source", self.source, get_args(Source))
-        checks.choice("imbalance", self.imbalance, get_args(Imbalance))
-        checks.positive(self, "blocks", "width", "epochs", "batch", "learning_rate")
-        if self.seed < 0 or not 0 <= self.momentum < 1 or self.decay < 0:
-            raise ValueError(
-                f"seed, momentum and decay are {self.seed}, {self.momentum}, {self.decay}; they must be >= 0, and the "
-                "momentum below 1"
-            )
+        checks.positive(self, "blocks", "width")
+        check_descent(self)
         if self.source == "cifar-100-lt" and self.imbalance != "exp":
             raise ValueError(f"imbalance is {self.imbalance!r} of cifar-100-lt, which has the pictures of exp alone")
-        check_batch(self.method, self.batch)
 
     @property
     def methods(self) -> tuple[Method, ...]:

@@ -72,15 +72,13 @@ class WordModelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.source not in get_args(Source):
-            raise ValueError(f"source must be {' or '.join(get_args(Source))}, got {self.source!r}")
+        checks.choice("source", self.source, get_args(Source))
         checks.positive(self, "rank", "steps", "batch", "learning_rate", "smoothing")
         if not (isinstance(self.dropout, int | float) and 0 <= self.dropout < 1):
             raise ValueError(f"dropout must be a number in [0, 1), got {self.dropout!r}")
         if not (isinstance(self.penalty, int | float) and self.penalty >= 0):
             raise ValueError(f"penalty must be a number that is not negative, got {self.penalty!r}")
-        if self.held_out not in ("validation", "test"):
-            raise ValueError(f"held_out must be validation or test, got {self.held_out!r}")
+        checks.choice("held_out", self.held_out, ("validation", "test"))
 
 
 CONFIGS: Mapping[str, Mapping[str, WordModelConfig]] = MappingProxyType(
