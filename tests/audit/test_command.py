@@ -211,7 +211,9 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
     path = tmp_path / "a.csv"
     path.write_text("movie,count\n1,30\n2,10\n3,20\n")  # 1-based
     np.save(tmp_path / "s.npy", np.zeros((1, 3)))
-    wrong = "the 3 ids of 'movie' run from 1 to 3, not from 0 to 2, so that they are not the columns of --scores"
+    wrong = (
+        "a.csv, as the columns of --scores: the 3 ids of 'movie' run from 1 to 3, not from 0 to 2; number them so, or"
+    )
     assert wrong in fails(capsys, path, "-m", 2, "--scores", tmp_path / "s.npy")
     main([str(path), "-m", "2"])  # for counts alone the order is of no account
     main([str(path), "-m", "2", "--scores", str(tmp_path / "s.npy"), "--ids", "position"])
@@ -227,6 +229,11 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
         inputs.tally(path, ids="c")
     path.write_text("genre,count\nrock,3\nfolk,4\n")
     assert inputs.tally(path).says.endswith("ids are 'genre', in the order of the file (rock: 3, folk: 4)")
+    line = fails(
+        capsys, path, "-m", 1, "--scores", tmp_path / "s.npy"
+    )  # popular first, and the columns by the alphabet
+    assert line.endswith("the rows are named by 'genre'; if they are in that order, say --ids genre")
+    main([str(path), "-m", "1", "--sampler", "uniform", "--ids", "genre"])
     path.write_text("label\n1\n2\n2\n")
     assert inputs.tally(path).says.endswith("(0: 0, 1: 1, 2: 2); no label is 0: are the ids 1-based?")
 
@@ -273,7 +280,7 @@ def test_a_table_of_counts_is_read_by_its_ids_or_not_at_all(
     found = dict(zip(map(str, range(size)) if read.names is None else read.names, read.counts.tolist(), strict=True))
     assert found == dict(zip(names, number, strict=True))
     assert read.names is not None or ids == "0"
-    assert bool(read.gap) == (ids in ("1", "far"))
+    assert bool(read.gap) == (ids != "0")
 
 
 @settings(max_examples=20, deadline=None)
@@ -429,7 +436,7 @@ def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
         (["-m", 2, "--classes", 7], "60 rows, one for each class, but 7 classes are said"),
         (["-m", 2, "--output", "r.pdf"], "must end in .html"),
         (["-m", 2, "--output", "/nowhere/r.html"], "there is no folder /nowhere"),
-        (["-m", 2, "--scores", "none.npy"], "there is no file none.npy"),
+        (["-m", 2, "--ids", "item", "--scores", "none.npy"], "there is no file none.npy"),
         (["-m", 2, "--sampler", "zipf"], "no sampler 'zipf'"),
         (["-m", 2, "--temperature", 0], "--temperature does nothing without --scores, --embeddings or --cosine"),
         (["-m", 2, "--examples", 9], "--examples does nothing without --scores or --embeddings"),
@@ -464,7 +471,7 @@ def test_cosines_are_at_most_1(table: Path, tmp_path: Path, capsys: pytest.Captu
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     for name, values in (("q", unit[:1]), ("i", vectors[1:]), ("u", unit[1:]), ("s", 3 * unit[:1] @ unit[1:].T)):
         np.save(tmp_path / f"{name}.npy", values)
-    given = [table, "-m", 4, "--cosine", "--temperature", 0.1]
+    given = [table, "--ids", "item", "-m", 4, "--cosine", "--temperature", 0.1]
     wrong = fails(capsys, *given, "--embeddings", tmp_path / "q.npy", tmp_path / "i.npy")
     assert re.search(r"i.npy has vectors of length .* to .*; for --cosine give unit vectors", wrong)
     assert "has a score of size 2." in fails(capsys, *given, "--scores", tmp_path / "s.npy")

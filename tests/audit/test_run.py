@@ -264,9 +264,9 @@ def test_a_sampler_of_the_package_and_a_function_are_laws() -> None:
 
 
 BAD: list[tuple[Callable[[], object], str]] = [
-    (lambda: audit(np.array([3, -1, 2]), m=3), "the count of class 1 is -1"),
-    (lambda: audit(np.array([3.0, 1.5]), m=3), "the count of class 1 is 1.5; counts are whole numbers"),
-    (lambda: audit(np.array([3.0, math.nan]), m=3), "the count of class 1 is nan"),
+    (lambda: audit(np.array([3, -1, 2]), m=3), r"counts\[1\] is -1"),
+    (lambda: audit(np.array([3.0, 1.5]), m=3), r"counts\[1\] is 1.5; counts are whole numbers"),
+    (lambda: audit(np.array([3.0, math.nan]), m=3), r"counts\[1\] is nan"),
     (lambda: audit(np.array([], dtype=np.int64), m=3), "there are no classes"),
     (lambda: audit(np.array([[1, 2]]), m=3), r"counts have shape \(1, 2\)"),
     (lambda: audit(np.array([7, 0]), m=3), "1 of 2 classes have a count above 0"),
@@ -307,8 +307,9 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, m=5, scores=scores(), examples=-1), "examples is -1"),
     (lambda: audit(COUNTS, m=5, seed=-1), "seed is -1"),
     (lambda: audit(COUNTS, m=5, scores=scores(), temperature=1e-3), "span .* nats at temperature 0.001"),
-    (lambda: audit(np.array([1e300, 4.0]), m=5), "the counts add up to 1e\\+300"),
-    (lambda: audit(np.array([2**63 + 5, 4], dtype=np.uint64), m=5), "the counts add up to 9.22e\\+18"),
+    (lambda: audit(np.array([1e300, 4.0]), m=5), r"counts\[0\] is 1e\+300"),
+    (lambda: audit(np.array([2**52, 2**52, 2**52]), m=5), "the counts add up to 1.35e\\+16"),
+    (lambda: audit(np.array([2**63 + 5, 4], dtype=np.uint64), m=5), r"counts\[0\] is 9223372036854775813"),
     (lambda: audit(COUNTS, m=5, sampler=lambda ids: 1 // 0), "the sampler fails for the ids 0..199: ZeroDivision"),
     (lambda: audit(COUNTS, m=5, sampler=lambda ids: None), "the sampler fails for the ids 0..199"),
     (
@@ -321,9 +322,9 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, sampler="cross-device:2", batch=8, m=9), "gives 15 negatives: leave m out"),
     (lambda: audit(np.array([10**12, 1, 1]), m=8), "frequent classes are 1e.12 times as frequent as rare ones"),
     (lambda: drift.measure(COUNTS, np.ones(199)), r"serving has shape \(199,\); it must hold a count for each"),
-    (lambda: drift.measure(COUNTS, np.full(200, 0.5)), "serving holds 0.5 for class 0"),
-    (lambda: drift.measure(COUNTS, -np.ones(200)), "serving holds -1.0 for class 0"),
-    (lambda: drift.measure(COUNTS, np.full(200, np.nan)), "serving holds nan for class 0"),
+    (lambda: drift.measure(COUNTS, np.full(200, 0.5)), r"serving\[0\] is 0.5"),
+    (lambda: drift.measure(COUNTS, -np.ones(200)), r"serving\[0\] is -1.0"),
+    (lambda: drift.measure(COUNTS, np.full(200, np.nan)), r"serving\[0\] is nan"),
     (lambda: drift.measure(COUNTS, np.zeros(200)), "serving holds no label"),
     (lambda: drift.measure(COUNTS, np.append(np.zeros(200), 7.0)), "0 of the labels served are of classes that"),
     (lambda: audit(COUNTS, m=4, temperature=0), "temperature is 0, but there are no scores"),

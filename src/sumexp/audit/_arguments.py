@@ -22,22 +22,14 @@ def as_counts(counts: Numbers) -> NDArray[np.int64]:
     Raises:
         AuditError: if they are not that.
     """
-    values = as_array("counts", counts)
+    values = real_array("counts", counts)
     if values.ndim != 1:
         raise AuditError(f"counts have shape {values.shape}; they must be [classes]")
     if len(values) < 2:
         raise AuditError(
             f"there {'is one class' if len(values) else 'are no classes'}: counts need two classes or more"
         )
-    if values.dtype.kind not in "iuf":
-        raise AuditError(f"counts are {values.dtype}; they must be whole numbers")
-    if values.dtype.kind == "f":
-        wrong = np.flatnonzero(~np.isfinite(values) | (values != np.floor(values)))
-        if len(wrong):
-            raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]}; counts are whole numbers")
-    wrong = np.flatnonzero(values < 0)
-    if len(wrong):
-        raise AuditError(f"the count of class {wrong[0]} is {values[wrong[0]]:.0f}; counts are not negative")
+    _check_whole("counts", values)
     total = values.sum(dtype=np.float64)
     if total > MOST_LABELS:
         raise AuditError(f"the counts add up to {total:.3g}; float64 counts by one up to 2^53")
@@ -47,6 +39,12 @@ def as_counts(counts: Numbers) -> NDArray[np.int64]:
             f"{(whole > 0).sum()} of {len(whole):,} classes have a count above 0; a label and a negative are needed"
         )
     return whole
+
+
+def _check_whole(name: str, values: NDArray[Any]) -> None:
+    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values)) & (values < MOST_LABELS)))
+    if len(wrong):
+        raise AuditError(f"{name}[{wrong[0]}] is {values[wrong[0]]}; counts are whole numbers from 0 to 2^53")
 
 
 def label_counts(labels: Numbers, classes: int) -> Floats:
@@ -73,9 +71,7 @@ def serving_counts(serving: Numbers, classes: int) -> Floats:
     values = real_array("serving", serving)
     if values.ndim != 1 or len(values) < classes:
         raise AuditError(f"serving has shape {values.shape}; it must hold a count for each of the {classes} classes")
-    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values)) & (values < MOST_LABELS)))
-    if len(wrong):
-        raise AuditError(f"serving holds {values[wrong[0]]} for class {wrong[0]}; counts are integers >= 0")
+    _check_whole("serving", values)
     if not values.any():
         raise AuditError("serving holds no label: all its counts are 0")
     return values.astype(np.float64)
@@ -104,7 +100,7 @@ def real_array(name: str, values: object) -> NDArray[Any]:
         AuditError: if they are not that.
     """
     array = as_array(name, values)
-    if array.dtype.kind not in "iufb":
+    if array.dtype.kind not in "iuf":
         raise AuditError(f"{name} are {array.dtype}; they must be real numbers")
     return array
 

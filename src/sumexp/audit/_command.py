@@ -116,10 +116,7 @@ def _run(options: argparse.Namespace) -> None:
     )
     indexed = [f"--{name.replace('_', '-')}" for name in INDEXED if _is_array(getattr(options, name))]
     if read.gap and indexed:
-        raise AuditError(
-            f"{options.counts}: {read.gap}, so that they are not the columns of {indexed[0]}; number the classes as "
-            "there, or say --ids position if the rows stand in that order"
-        )
+        raise AuditError(f"{options.counts}, as the columns of {indexed[0]}: {read.gap}")
     served = None
     if options.serving:
         served = inputs.served(options.serving, read, options.column, options.holds, options.header)

@@ -62,7 +62,7 @@ class Tally:
         counts: [classes].
         names: [classes] the classes' names in the file, whole numbers in digits; None where they are numbered from 0.
         says: a description of what was read, with the first three classes.
-        gap: why the ids cannot index an array of all classes; empty if they can.
+        gap: why the classes may not be the columns of an array, and what to do; empty if they are.
     """
 
     counts: Numbers
@@ -154,7 +154,7 @@ def tally(
     with _opened(path, header, [each for each in (column, ids) if each]) as table:
         name = table.column(None if optional and column not in table.types else column)
         labels = table.holds_labels(name) if kind is None else kind == "labels"
-        return table.labels(name, classes) if labels else table.counts(name, ids, classes)
+        return table.labels(name, classes, kind is not None) if labels else table.counts(name, ids, classes)
 
 
 def _first(found: Numbers, names: Numbers | None = None) -> str:
@@ -215,22 +215,18 @@ class _Table:
     def holds_labels(self, name: str) -> bool:
         """Whether a column has a label for each example, or a count for each class.
 
+        Its name says so, or that another column names the classes.
+
         Raises:
-            AuditError: if it could be both; a table of ids beside counts with an unknown name is no log of labels.
+            AuditError: if nothing says so.
         """
-        if name.lower() in COUNTS:
-            return False
-        rows = int(self.row("count(*)")[0])
-        distinct = rows > 1 and self._different(name) == rows
         if name.lower() in LABELS or name.endswith(("_id", "Id")):
-            if not distinct:
-                return True
-            hint = ", or name the column of counts with --column" if len(self.types) > 1 else ""
-            raise AuditError(f"{self.path}: each value of {name!r} is there once; if each is the label of an example, "
-                             f"say --holds labels{hint}")  # fmt: skip
-        if rows and not any(self._different(other) == rows for other in self.types if other != name):
-            raise AuditError(f"{self.path}: is {name!r} a count for each class or a label for each example? say "
-                             "--holds counts or --holds labels")  # fmt: skip
+            return True
+        if name.lower() not in COUNTS:
+            rows = int(self.row("count(*)")[0])
+            if rows and not any(self._different(other) == rows for other in self.types if other != name):
+                raise AuditError(f"{self.path}: is {name!r} a count for each class or a label for each example? say "
+                                 "--holds counts or --holds labels")  # fmt: skip
         return False
 
     def counts(self, name: str, ids: str | None, classes: int | None) -> Tally:
@@ -255,7 +251,8 @@ class _Table:
             raise self.wrong(column, _whole(_quoted(column)), MOSTLY.format("ids"))
         if words:
             _as_many(self.path, total, classes)
-            return Tally(values, called, f"{read}, in the order of the file{_first(values, called)}")
+            gap = "" if ids else f"the rows are named by {column!r}; if they are in that order, say --ids {column}"
+            return Tally(values, called, f"{read}, in the order of the file{_first(values, called)}", gap)
         ids_found = called.astype(np.int64)
         size, least, most = classes or total, int(ids_found.min()), int(ids_found.max())
         if least >= 0 and most < size:
@@ -265,7 +262,8 @@ class _Table:
         if classes is not None:
             raise AuditError(f"{self.path}: {column} has the id {most if most >= size else least}; with {classes:,} "
                              f"classes ids are 0..{classes - 1}")  # fmt: skip
-        gap = f"the {total:,} ids of {column!r} run from {least} to {most}, not from 0 to {total - 1}"
+        ends = f"run from {least} to {most}, not from 0 to {total - 1}"
+        gap = f"the {total:,} ids of {column!r} {ends}; number them so, or say --ids position for the order of rows"
         return Tally(values, called, f"{read}, in the order of the file{_first(values, called)}", gap)
 
     def _ids(self, ids: str | None, others: list[str], rows: int) -> str | None:
@@ -276,8 +274,7 @@ class _Table:
             return None
         known = [c for c in others if c.lower() in LABELS]
         if ids is None and not known:
-            distinct = [c for c in others if self._different(c) == rows]
-            known = [c for c in distinct if not self._words(c)] or distinct
+            known = [c for c in others if self._different(c) == rows]
             if len(known) != 1:
                 several = f"{' and '.join(known)} could be the ids of the classes; say --ids {' or '.join(known)}"
                 none = f"no column has another value in each of the {rows:,} rows: sum the counts of each class"
@@ -302,16 +299,17 @@ class _Table:
         """How many values of a column are not whole numbers."""
         return int(self.row(f"count(*) FILTER (WHERE NOT {_whole(_quoted(name))})")[0])
 
-    def labels(self, name: str, classes: int | None) -> Tally:
+    def labels(self, name: str, classes: int | None, sure: bool) -> Tally:
         """A row for each example: it is read once, and each different value is checked once."""
         value = _quoted(name)
         self.connection.execute(
             f"CREATE TEMP TABLE seen AS SELECT {value} AS v, count(*) AS n FROM {self.source} GROUP BY v"
         )
-        total, empty, words = (
+        total, most_often, empty, words = (
             int(found or 0)
             for found in self.row(
-                f"sum(n), sum(n) FILTER (WHERE v IS NULL), sum(n) FILTER (WHERE v IS NOT NULL AND NOT {_whole('v')})",
+                "sum(n), max(n), sum(n) FILTER (WHERE v IS NULL), "
+                f"sum(n) FILTER (WHERE v IS NOT NULL AND NOT {_whole('v')})",
                 "seen",
             )
         )
@@ -322,9 +320,13 @@ class _Table:
             raise self.wrong(name, f"({value} IS NOT NULL)", "a label is missing")
         if 0 < words < total / 2:
             raise self.wrong(name, _whole(value), MOSTLY.format("labels"))
+        if not sure and most_often == 1 < total:
+            hint = ", or name the column of counts with --column" if len(self.types) > 1 else ""
+            raise AuditError(f"{self.path}: each value of {name!r} is there once; if each is the label of an example, "
+                             f"say --holds labels{hint}")  # fmt: skip
         if words:
             rows = self.arrays(f"n AS c, {_name('v')} AS v", "seen ORDER BY c DESC, seen.v")
-            gap = f"the words of {name!r} are numbered by falling frequency"
+            gap = f"the words of {name!r} are numbered by falling frequency; number them as the columns"
             return Tally(rows["c"], rows["v"], f"{read}, words by falling frequency{_first(rows['c'], rows['v'])}", gap)
         most = classes if classes is not None else MOST
         if self.row(f"count(*) FILTER (WHERE NOT {_among('v', most)})", "seen")[0]:

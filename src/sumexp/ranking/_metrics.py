@@ -110,7 +110,7 @@ def reciprocal_rank(
     Raises:
         ValueError: for shapes that do not fit, NaN, a list without relevant item, or an unknown rule.
     """
-    return _one("reciprocal_rank", k, scores, relevant, ties, mask, exclude, empty)
+    return _values({"": ("reciprocal_rank", k)}, scores, relevant, ties, mask, exclude, empty)[""]
 
 
 def mean_reciprocal_rank(
@@ -158,7 +158,7 @@ def recall(
     Raises:
         ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
     """
-    return _one("recall", k, scores, relevant, ties, mask, exclude, empty)
+    return _values({"": ("recall", k)}, scores, relevant, ties, mask, exclude, empty)[""]
 
 
 def precision(
@@ -179,7 +179,7 @@ def precision(
     Raises:
         ValueError: as :func:`recall`.
     """
-    return _one("precision", k, scores, relevant, ties, mask, exclude, empty)
+    return _values({"": ("precision", k)}, scores, relevant, ties, mask, exclude, empty)[""]
 
 
 def average_precision(
@@ -207,7 +207,7 @@ def average_precision(
 
     Source: McSherry and Najork (2008), for the expected value.
     """
-    return _one("average_precision", k, scores, relevant, ties, mask, exclude, empty)
+    return _values({"": ("average_precision", k)}, scores, relevant, ties, mask, exclude, empty)[""]
 
 
 def dcg(
@@ -231,7 +231,7 @@ def dcg(
     Raises:
         ValueError: as :func:`recall`, and for a negative or infinite gain.
     """
-    return _one("dcg", k, scores, gains, ties, mask, exclude, empty)
+    return _values({"": ("dcg", k)}, scores, gains, ties, mask, exclude, empty)[""]
 
 
 def ndcg(
@@ -252,7 +252,7 @@ def ndcg(
     Raises:
         ValueError: as :func:`dcg`.
     """
-    return _one("ndcg", k, scores, gains, ties, mask, exclude, empty)
+    return _values({"": ("ndcg", k)}, scores, gains, ties, mask, exclude, empty)[""]
 
 
 def evaluate(
@@ -304,19 +304,6 @@ def _sums(terms: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
 def _places_up_to(k: int, values: Tensor) -> Tensor:
     """1, ..., k on the device of ``values``."""
     return torch.arange(1, k + 1, dtype=torch.float64, device=values.device)
-
-
-def _one(
-    name: str,
-    k: int | None,
-    scores: Scores,
-    relevant: Relevant,
-    ties: Ties,
-    mask: Matrix | None,
-    exclude: Excluded | None,
-    empty: Empty,
-) -> Tensor:
-    return _values({"": (name, k)}, scores, relevant, ties, mask, exclude, empty)[""]
 
 
 def _values(
