@@ -35,10 +35,6 @@ def test_what_is_not_said_is_the_public_code_with_the_paper_s_samples() -> None:
     usual = torch.optim.Adam([torch.zeros(1)]).defaults
     assert (usual["betas"], usual["eps"]) == (training.BETAS, training.EPS)
     assert {protocols.sampled("poisson", "gaussian", profile).steps for profile in ("cpu", "paper")} == {200}
-    for family, noise in training.NOISES.items():
-        drawn = noise().sample((20_000,), torch.Generator().manual_seed(0))
-        # The deviation of n draws is off by sqrt((kurtosis - 1) / (4 n)), at most 0.8 % of it; five of them.
-        assert drawn.std().item() == pytest.approx(protocols.DEVIATIONS[family], rel=0.04)
 
 
 @pytest.mark.parametrize("classes", [20, 40, 100])

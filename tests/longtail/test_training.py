@@ -85,10 +85,10 @@ def test_ties_at_the_top_are_errors(data: Labelled) -> None:
 
 
 def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
-    with pytest.raises(ValueError, match="there are 75 training pictures for a batch of 100; lower the batch"):
+    with pytest.raises(ValueError, match="there are 75 training images for a batch of 100; lower the batch"):
         train(replace(TINY, batch=100), data)
     kept = data.train_labels != 1
-    with pytest.raises(ValueError, match="class 1 has no training picture"):
+    with pytest.raises(ValueError, match="class 1 has no training image"):
         train(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
 
 
@@ -184,7 +184,7 @@ def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
     source, plan = grids.chosen("paper", ["cifar-100-small"])
     assert (source, grids.task(plan)) == ("cifar-100-small", training.train)
     assert len(grids.configs(source, plan)) == 2 * 8
-    with pytest.raises(ValueError, match="pictures of 32 x 32; cifar-100-small has 16 x 16"):
+    with pytest.raises(ValueError, match="images of 32 x 32; cifar-100-small has 16 x 16"):
         grids.configs("cifar-100-small", replace(plan, blocks=9))
 
 

@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 
 from sumexp.chapters.models.sampled.informed import added
 from sumexp.chapters.models.sampled.methods import LAWS, SCHEMES, Method
-from sumexp.chapters.models.sampled.prediction import prediction
 
 PRIOR = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 
@@ -56,13 +55,6 @@ def test_margins_and_consistent_methods_by_arithmetic() -> None:
         assert added(Method(), PRIOR, 2, ratio) == pytest.approx(0, abs=1e-6)
         assert added(Method("softmax", "uniform", "relative", 4, "keep"), PRIOR, 1, ratio) == pytest.approx(0, abs=1e-6)
         assert added(adjusted, PRIOR, 2, ratio) == pytest.approx(wanted, abs=1e-6)
-
-
-def test_without_evidence_it_is_the_prediction() -> None:
-    method = Method("softmax", "batch", "constant", 3)
-    b = prediction(method, PRIOR)
-    wanted = float(b[2] - (PRIOR[:2] @ b[:2]) / PRIOR[:2].sum())
-    assert added(method, PRIOR, 2, 1.0) == pytest.approx(wanted, abs=1e-9)
 
 
 @pytest.mark.parametrize(

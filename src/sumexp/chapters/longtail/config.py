@@ -1,4 +1,4 @@
-"""The settings of classifiers that are trained together on a long-tailed set of pictures."""
+"""The settings of classifiers that are trained together on a long-tailed set of images."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
@@ -18,11 +18,11 @@ class Stack:
         source: the data set.
         imbalance: ``exp`` or ``step``.
         methods: one classifier each.
-        seed: of weights, order, mirrored pictures and negatives.
+        seed: of weights, order, mirrored images and negatives.
         filters: of the fixed features, see `sumexp.chapters.longtail.features`.
         hidden: width of the hidden layer.
-        epochs: passes over the training pictures.
-        batch: pictures of a step; a last one that is not whole is left out.
+        epochs: passes over the training images.
+        batch: images of a step; a last one that is not whole is left out.
         learning_rate: of the first step; times 0.1 after 160/256 of the steps, and 0.01 after 180/256.
         momentum: of the descent.
         decay: of the weights.

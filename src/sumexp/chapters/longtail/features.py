@@ -1,7 +1,7 @@
-r"""Fixed features of small pictures: whitened patches of the training set as filters, both signs, pooled by quadrant.
+r"""Fixed features of small images: whitened patches of the training set as filters, both signs, pooled by quadrant.
 
 They are computed once, before any label is seen, and are the same for all methods and seeds. With :math:`p` a patch of
-the picture, of mean 0 and variance 1, and :math:`W` the whitening of such patches, the filter of another patch
+the image, of mean 0 and variance 1, and :math:`W` the whitening of such patches, the filter of another patch
 :math:`d` responds by
 
 .. math:: r = \frac{(W d)^\top}{\lVert W d\rVert}\,W p, \qquad \max(r-\alpha, 0),\ \max(-r-\alpha, 0),
@@ -30,7 +30,7 @@ _CHUNK = 1000
 def features(
     train: NDArray[np.uint8], test: NDArray[np.uint8], filters: int, seed: int = 0
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The features of the training pictures, of their mirror images, and of the test pictures, [n, 8 filters] each.
+    """The features of the training images, of their mirror images, and of the test images, [n, 8 filters] each.
 
     Args:
         train: [N, side, side, channels].
@@ -39,7 +39,7 @@ def features(
         seed: of the choice of patches.
 
     Returns:
-        float32, standardised by mean and deviation of the training pictures.
+        float32, standardised by mean and deviation of the training images.
     """
     generator = torch.Generator().manual_seed(seed)
     images, judged = _scaled(train), _scaled(test)

@@ -77,7 +77,7 @@ class Plan:
         epochs: of EXP, and of STEP.
         filters: of the features.
         hidden: width of the hidden layer.
-        batch: pictures of a step.
+        batch: images of a step.
         blocks: of each stage of a residual network; 0 for the small network on fixed features.
         fresh: how many seeds confirm.
     """
@@ -144,7 +144,7 @@ def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
     """The runs of a plan: for both imbalances every seed, of a residual network every method by itself.
 
     Raises:
-        ValueError: if a residual network is asked for on reduced pictures.
+        ValueError: if the plan trains a residual network on reduced images.
     """
     seeds = range(plan.seeds)
     each = [(p, epochs, seed) for p, epochs in zip(IMBALANCES, plan.epochs, strict=True) for seed in seeds]
@@ -178,7 +178,7 @@ def _configs(
     batch = plan.batch
     if plan.blocks:
         if source == "cifar-100-small":
-            raise ValueError("the residual network is trained on pictures of 32 x 32; cifar-100-small has 16 x 16")
+            raise ValueError("the residual network is trained on images of 32 x 32; cifar-100-small has 16 x 16")
         return tuple(
             Residual(source, imbalance, method, seed, blocks=plan.blocks, epochs=epochs, batch=batch)
             for imbalance, epochs, seed in each
@@ -240,7 +240,7 @@ def seconds(config: Config) -> dict[str, float]:
 
 
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
-    """The runs of a profile on the pictures that are there, the predictions first."""
+    """The runs of a profile on the available images, the predictions first."""
     source, plan = chosen(profile, [name for name in get_args(Source) if present(name)])
     trained = [(task(plan), one) for one in (*configs(source, plan), *confirmation(source, plan))]
     if profile == "paper" and not plan.blocks and present("cifar-100-lt"):

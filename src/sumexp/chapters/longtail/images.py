@@ -1,4 +1,4 @@
-"""The long-tailed training sets: which pictures of which classes."""
+"""The long-tailed training sets: which images of which classes."""
 
 from collections.abc import Mapping
 
@@ -15,18 +15,18 @@ SHAPES: Mapping[Source, tuple[int, int, float]] = {
     "cifar-100": (100, 500, 100.0),
     "cifar-100-small": (100, 500, 100.0),
 }
-"""Classes, pictures of the most frequent one, and its ratio to the rarest."""
+"""Classes, images of the most frequent one, and its ratio to the rarest."""
 
 
 def counts(source: Source, imbalance: Imbalance) -> NDArray[np.int64]:
-    """Training pictures of each class: known before any picture is read."""
+    """Training images of each class: known before any image is read."""
     return labelled.imbalanced_counts(imbalance, *SHAPES[source])
 
 
 def load(source: Source, imbalance: Imbalance) -> Labelled:
-    """The pictures, 16 x 16 of CIFAR-100 or 8 x 8 of the digits, the training set cut to its imbalance.
+    """The images, 16 x 16 of CIFAR-100 or 8 x 8 of the digits, the training set cut to its imbalance.
 
-    CIFAR-100's archive and the reduced files give the same pictures in the same order.
+    CIFAR-100's archive and the reduced files give the same images in the same order.
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.

@@ -42,24 +42,24 @@ Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-lt"]
 
 STAGES = 3
 PADDING = 4
-"""Black pixels on each side of a training picture, of which it is cut."""
+"""Black pixels on each side of a training image before it is cropped."""
 
 _CHUNK = 500
 
 
 @dataclass(frozen=True)
 class Residual:
-    """A residual network that is trained by one method on a long-tailed set of pictures.
+    """A residual network that is trained by one method on a long-tailed set of images.
 
     Attributes:
         source: the data set; ``cifar-100-lt`` has a tail already, of imbalance ``exp``.
         imbalance: ``exp`` or ``step``.
         method: what it is trained on.
-        seed: of weights, order, cuts, mirrored pictures and negatives.
+        seed: of weights, order, crops, mirrored images and negatives.
         blocks: n, of each stage.
         width: channels of the first stage; the next ones have twice and four times as many.
-        epochs: passes over the training pictures.
-        batch: pictures of a step; a last one that is not whole is left out.
+        epochs: passes over the training images.
+        batch: images of a step; a last one that is not whole is left out.
         learning_rate: of the first epoch; times 0.1 after 160/256 of the epochs, and 0.01 after 180/256.
         momentum: of the descent.
         decay: of the weights.
@@ -82,7 +82,7 @@ class Residual:
         checks.positive(self, "blocks", "width")
         check_descent(self)
         if self.source == "cifar-100-lt" and self.imbalance != "exp":
-            raise ValueError(f"imbalance is {self.imbalance!r} of cifar-100-lt, which has the pictures of exp alone")
+            raise ValueError(f"imbalance is {self.imbalance!r} of cifar-100-lt, which has the images of exp alone")
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -102,7 +102,7 @@ def train(
     """Train the network on ``data``, by default its source, and judge it on the test images (of a side divisible by 4).
 
     Returns:
-        arrays: ``counts`` [C], training pictures of each class; ``errors`` [1, C], the share of the test pictures of
+        arrays: ``counts`` [C], training images of each class; ``errors`` [1, C], the share of the test images of
         each class that is classified wrongly (ties count as wrong);
         metrics: the mean over classes of the errors;
         history: for each epoch ``epoch`` and ``train_loss``, the mean of its own loss.
@@ -125,11 +125,11 @@ def train(
 
 
 def load(source: Source, imbalance: Imbalance) -> Labelled:
-    """The pictures as published, the training set cut to its imbalance: of CIFAR-100 the same ones as are halved elsewhere.
+    """The images as published, the training set cut to its imbalance: those that `images.load` halves.
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
-    """  # noqa: E501
+    """
     pictures = labelled.tailed_digits() if source == "digits" else datasets.read(source)
     assert isinstance(pictures, Labelled)
     return labelled.cut(pictures, counts(shape(source), imbalance))
@@ -169,7 +169,7 @@ class Learner(descent.Learner):
         self.rates = [rate(config.learning_rate, e, config.epochs) for e in epochs for _ in range(self.steps)]
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
-        """Indices of pictures [B], their corners [2, B], whether each is mirrored [B], and uniform draws [B, m]."""
+        """Indices of images [B], their corners [2, B], whether each is mirrored [B], and uniform draws [B, m]."""
         config, n = self.config, len(self.labels)
         order = torch.randperm(n, generator=generator(config.seed, "order", self.epoch)).to(self.device)
         cuts = generator(config.seed, "mirror", self.epoch)
@@ -190,7 +190,7 @@ class Learner(descent.Learner):
         return method_losses(logits, labels, methods, self.log_prior, drawn).sum()
 
     def standard(self, pictures: Tensor) -> Tensor:
-        """Pictures [B, channels, side, side], uint8, with each colour of mean 0 and variance 1 in the training set."""
+        """Images [B, channels, side, side], uint8, with each colour of mean 0 and variance 1 in the training set."""
         return (pictures.float() / 255 - self.centre) / self.scale
 
     @torch.no_grad()
@@ -258,7 +258,7 @@ def scores(parameters: Mapping[str, Tensor], x: Tensor, config: Residual, traini
 
     Args:
         parameters: see :func:`initial`; when training their running means and variances are moved.
-        x: standardised pictures [B, channels, side, side].
+        x: standardised images [B, channels, side, side].
         config: the network, and whether scores are cosines.
         training: whether batch norms take mean and variance of the batch.
     """
@@ -281,7 +281,7 @@ def scores(parameters: Mapping[str, Tensor], x: Tensor, config: Residual, traini
 
 
 def cut_out(padded: Tensor, corners: Tensor, turned: Tensor) -> Tensor:
-    """Pictures cut out of padded ones, and mirrored or not, [B, channels, side, side].
+    """Crops of padded images, mirrored or not, [B, channels, side, side].
 
     Args:
         padded: [B, channels, side + 2 `PADDING`, the same].

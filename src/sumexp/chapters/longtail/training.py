@@ -1,6 +1,6 @@
 r"""Train the methods of a stack side by side, each as if it were alone.
 
-All methods see the same batches, mirrored pictures, initial weights and draws, and differ in their loss alone. The
+All methods see the same batches, mirrored images, initial weights and draws, and differ in their loss alone. The
 features x of a batch go through one hidden layer, h = max(0, x A + a), whose weights of all methods are one matrix; the
 logits are h B + b, or for the contrastive loss the cosines of h and the columns of B.
 
@@ -42,11 +42,11 @@ def train(
     """Train the methods on ``data``, by default their source, and judge each on the test images.
 
     Returns:
-        arrays: ``counts`` [C], training pictures of each class; ``errors`` [methods, C], the share of the test pictures
+        arrays: ``counts`` [C], training images of each class; ``errors`` [methods, C], the share of the test images
         of each class that is classified wrongly (ties count as wrong);
         metrics: the mean over methods and classes of the errors;
         history: for each epoch and method ``epoch``, ``method``, ``train_loss`` (the mean of its own loss) and
-        ``error`` (the mean over classes on the test pictures).
+        ``error`` (the mean over classes on the test images).
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
@@ -92,7 +92,7 @@ class Learner(descent.Learner):
         self.rates = [rate(config.learning_rate, step, steps) for step in range(steps)]
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
-        """Indices of pictures [B], whether each is mirrored [B], and uniform draws [B, m] of each m."""
+        """Indices of images [B], whether each is mirrored [B], and uniform draws [B, m] of each m."""
         config, n = self.config, len(self.labels)
         order = torch.randperm(n, generator=generator(config.seed, "order", self.epoch)).to(self.device)
         turned = torch.randint(2, (n,), generator=generator(config.seed, "mirror", self.epoch)).to(self.device)
@@ -152,14 +152,14 @@ def checked(labels: Tensor, classes: int, batch: int, device: str) -> tuple[Tens
     """Labels [N] and the log prior of their classes [C], float64, on a device.
 
     Raises:
-        ValueError: if there are fewer pictures than a batch, or a class has none.
+        ValueError: if there are fewer images than a batch, or a class has none.
     """
     if len(labels) < batch:
-        raise ValueError(f"there are {len(labels)} training pictures for a batch of {batch}; lower the batch")
+        raise ValueError(f"there are {len(labels)} training images for a batch of {batch}; lower the batch")
     labels = checks.ids("label", labels, classes)
     counts = torch.bincount(labels, minlength=classes)
     if not bool((counts > 0).all()):
-        raise ValueError(f"class {int(counts.argmin())} has no training picture; leave it out")
+        raise ValueError(f"class {int(counts.argmin())} has no training image; leave it out")
     return labels.to(device), (counts.double() / counts.sum()).log().to(device)
 
 

@@ -19,7 +19,7 @@ def groups(counts: NDArray[np.int64], rule: Rule) -> dict[Group, NDArray[np.bool
 
     Args:
         counts: training examples of each class [C].
-        rule: of pictures or of retrieval.
+        rule: of images or of retrieval.
 
     Raises:
         ValueError: if the rule is unknown, or there is no class or no example.

@@ -1,15 +1,13 @@
-r"""What a method adds to a class where a picture speaks for it: the prediction's blind side.
+r"""The offset of a method for an informative image, which the prediction leaves out.
 
-`chapters.models.sampled.prediction` asks for the minimiser where x says nothing. Where x is evidence for class t, its
-posterior is :math:`p_y \propto \pi_y r^{[y=t]}`, and of the minimiser f of the method's implicit loss there
+`chapters.models.sampled.prediction` takes the minimiser where x carries no information. If x is evidence for class t,
+its posterior is :math:`p_y \propto \pi_y r^{[y=t]}`, and with the minimiser f of the method's implicit loss
 
 .. math:: a_t(r) = b_t - \frac{\sum_{y\ne t} p_y b_y}{1-p_t}, \qquad b_y = f_y - \log p_y,
 
-is what the method adds to the score of t over those of the others, as frequent as they are. Of consistent methods it is
-0 for all r, of a margin :math:`-\log\pi_y` over all labels the same for all r. Of others it moves with r, so that two
-methods that agree where nothing is known may differ where something is.
-
-It was made after the runs that it explains, and is no part of what was predicted before them.
+is what the method adds to the score of t compared with the others. For consistent methods it is 0 for all r, for a
+margin :math:`-\log\pi_y` over all labels the same for all r. For others it depends on r, so two methods that agree
+without information may differ with it. It was computed after the runs, and is no part of their prediction.
 """
 
 import torch
