@@ -8,7 +8,7 @@ import typer
 from claimbook.cli.book import Cores, Device, Profile
 from claimbook.cli.tables import SHORT, as_size, print_table
 
-runs_app = typer.Typer(help="List, show and compute training runs.", no_args_is_help=True)
+runs_app = typer.Typer(help="List and compute training runs.", no_args_is_help=True)
 
 Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such as vae.")]
 
@@ -29,38 +29,6 @@ def list_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto") 
             cost = date, as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
         rows.append((run.key[:SHORT], store.status(run), *cost, about))
     print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
-
-
-@runs_app.command("show")
-def show_command(key: Annotated[str, typer.Argument(help="The run's key, or the first digits of it.")]) -> None:
-    """Print a run as JSON: its settings, its surroundings, its numbers and its history."""
-    import json
-    from dataclasses import asdict
-
-    from claimbook import BookError
-    from claimbook.authoring import runs
-    from claimbook.store import default
-    from claimbook.store.entries import read
-
-    store = default()
-    matching = [path for path in store.paths("run") if path.name.startswith(key)]
-    if len(matching) != 1:
-        raise BookError(
-            f"{len(matching)} runs in {store.root} begin with {key!r}; see: claimbook runs list --grid GRID"
-        )
-    entry = read(matching[0])
-    run = runs.read(entry)
-    record = {
-        "task": entry.computation.name,
-        "key": run.key,
-        "path": str(entry.path),
-        "config": run.config,
-        "provenance": asdict(run.provenance),
-        "metrics": run.metrics,
-        "arrays": {name: f"{array.dtype} {list(array.shape)}" for name, array in run.arrays.items()},
-        "history": {name: column.tolist() for name, column in run.history.items()},
-    }
-    typer.echo(json.dumps(record, indent=1))
 
 
 @runs_app.command("run")

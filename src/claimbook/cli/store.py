@@ -37,7 +37,7 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
             line.status,
             "" if line.seconds is None else as_time(line.seconds),
             as_size(line.bytes),
-            line.key[:SHORT] if line.kind == "run" else "",  # as `claimbook runs show` takes it
+            line.key[:SHORT] if line.kind == "run" else "",  # as `claimbook runs run --only` takes it
         )
         for line in lines
     ]

@@ -83,7 +83,7 @@ def test_what_a_cell_prints_is_one_piece_however_it_came() -> None:
     assert pieces[0]["text"] == "a\nb"
 
 
-def test_what_cannot_change_a_result_runs_nothing_and_is_shown(project: Project) -> None:
+def test_what_can_change_a_result_runs_the_chapters_that_import_it_and_all_else_is_shown(project: Project) -> None:
     before = project.executed()
     entries = project.entries("notebook"), project.entries("evidence"), project.entries("pages")
     project.write("src/sumexp/used.py", '"""Words."""\n\n\n# A comment.\ndef two():\n    """More."""\n    return 2\n')
@@ -99,10 +99,6 @@ def test_what_cannot_change_a_result_runs_nothing_and_is_shown(project: Project)
     page = staged(project.path / "build/stage", "one")
     assert '"hide-input"' in page
     assert "As everybody knows" in page
-
-
-def test_changed_code_runs_the_chapters_that_import_it(project: Project) -> None:
-    before = project.executed()
     project.write("src/sumexp/used.py", "def two():\n    return 3 - 1\n")
     project.build()
     after = project.executed()

@@ -94,22 +94,34 @@ def test_cells_that_raise_and_kernels_that_are_killed(project: Project) -> None:
     assert not (project.path / "build/failed/three.ipynb").exists()
 
 
+POOL = """import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from claimbook.store import processes
+context = multiprocessing.get_context("spawn")
+if not Path("quick").exists():
+    with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:
+        waiting = [pool.submit(time.sleep, 300) for _ in range(2)]
+        Path("pool").write_text(" ".join(map(str, pool._processes)))
+        [one.result() for one in waiting]"""
+
+
 def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Project) -> None:
-    waits = "Path('started').write_text(str(os.getpid()))\ntime.sleep(0 if Path('quick').exists() else 300)"
+    """A notebook's pool of processes ends too, when the driver's whole process group is killed at once."""
     project.write("notebooks/one.md", chapter("one", "1 + 1"))
-    project.write("notebooks/two.md", chapter("two", waits))
+    project.write("notebooks/two.md", chapter("two", POOL))
     before, executed = project.entries("notebook", "one"), project.executed()
-    driver = project.start("book", "--profile", "smoke", "--cores", "4")
-    started = project.path / "started"
-    assert wait_until(lambda: started.exists() and len(project.entries("notebook", "one")) > len(before), 120)
+    driver = project.start("book", "--profile", "smoke", "--cores", "4", group=True)
+    pool = project.path / "pool"
+    assert wait_until(lambda: pool.exists() and len(pool.read_text("utf-8").split()) == 2, 120)
+    assert wait_until(lambda: len(project.entries("notebook", "one")) > len(before), 120)
     between = project.entries("notebook", "one")
 
     second = project.build(code=1)
     assert f"error: another build (process {driver.pid}) runs in {project.path}" in second
 
     family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
-    assert int(started.read_text("utf-8")) in family
-    driver.send_signal(signal.SIGKILL)
+    assert {int(pid) for pid in pool.read_text("utf-8").split()} <= set(family)
+    os.killpg(driver.pid, signal.SIGKILL)
     driver.communicate()
     assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 15)
 
@@ -119,32 +131,6 @@ def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Proj
     assert project.entries("notebook", "one") == between
     assert project.executed()["two"] != executed["two"]
     assert not os.path.lexists(project.path / "build/failed/two.ipynb")
-
-
-def test_nothing_outlives_its_build_whoever_dies_first(project: Project) -> None:
-    """A notebook's own pool of processes ends too, when the driver's whole process group is killed at once."""
-    project.write(
-        "notebooks/two.md",
-        chapter(
-            "two",
-            "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n"
-            "from claimbook.store import processes\n"
-            "context = multiprocessing.get_context('spawn')\n"
-            "with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:\n"
-            "    waiting = [pool.submit(time.sleep, 300) for _ in range(2)]\n"
-            "    Path('pool').write_text(' '.join(map(str, pool._processes)))\n"
-            "    [one.result() for one in waiting]",
-        ),
-    )
-    driver = project.start("book", "--profile", "smoke", "--cores", "4", group=True)
-    pool = project.path / "pool"
-    assert wait_until(lambda: pool.exists() and len(pool.read_text("utf-8").split()) == 2, 120)
-    workers = [int(pid) for pid in pool.read_text("utf-8").split()]
-    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
-    assert set(workers) <= set(family)
-    os.killpg(driver.pid, signal.SIGKILL)
-    driver.communicate()
-    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 10)
 
 
 def test_builds_of_two_clones_and_the_tests_at_once(

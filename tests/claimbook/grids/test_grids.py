@@ -122,19 +122,6 @@ def test_how_far_each_run_is() -> None:
         assert [line.split()[1] for line in table[1:]] == ["damaged", "running", "missing"]
 
 
-def test_a_run_is_shown_by_the_first_digits_of_its_key() -> None:
-    run = kept(2)
-    record = json.loads(command("show", run.key[:8]))
-    assert (record["key"], record["config"]["number"], record["metrics"]) == (run.key, 2, {"number": 2.0})
-    assert record["arrays"]["steps"] == "int64 [12]"
-    assert {name: column[-1] for name, column in record["history"].items()} == {"epoch": 11, "loss": 11 / 7}
-    assert "0 runs in" in command("show", "xyz", code=1)
-    kept(3)
-    assert "begin with ''" in command("show", "", code=1)
-    (place(2) / "run.json").write_text("{}")
-    assert "is damaged: its files are not those that were written" in command("show", run.key, code=1)
-
-
 def finish(number: int, seconds: float) -> None:
     """Leave a finished run that took so long."""
     kept(number)
@@ -143,21 +130,6 @@ def finish(number: int, seconds: float) -> None:
     record["provenance"]["seconds"] = seconds
     (entry / "entry.json").write_text(json.dumps(record))
     (entry / "SHA256SUMS").write_text(entries._sums(entry))
-
-
-def test_what_the_profile_paper_costs_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-
-    def hours(grid: str, task: str = "") -> float:
-        asked = jobs.grids()[grid]("paper", lambda name: True)
-        return sum(one.seconds["cuda"] for one in asked if task in one.name) / 3600
-
-    # MNIST and Fashion-MNIST 150,000 steps, Omniglot 69,000: of 24, 144, three times 128, and 64 members.
-    steps = [0.22 + 0.017 * members for members in (24, 144, 128, 128, 128, 64)]
-    assert hours("vae") == pytest.approx(369_000 * sum(steps) / 3.6e6, rel=0.2)
-    assert hours("vae") < 1.5
-    # 49 methods, 5 seeds; EXP has 84 steps an epoch and STEP 197.
-    assert hours("longtail", "residual") == pytest.approx(49 * 5 * 256 * (84 + 197) * 0.0095 / 3600, rel=0.01)
 
 
 def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
@@ -277,16 +249,6 @@ def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.Monk
     monkeypatch.setattr(scheduler, "run", lambda *_: [jobs.run(one, "cpu") for one in asked][:0])
     command("run", "--grid", "tiny", "--device", "cpu")
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
-
-
-def test_make_and_the_readme_name_the_grids_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()
-    root = Path(__file__).parents[3]
-    lists = re.findall(r"GRID=([\w|]*\|[\w|]*)", (root / "Makefile").read_text("utf-8"))
-    assert [set(names.split("|")) for names in lists] == [jobs.grids().keys()] * 2
-    named = re.findall(r"GRID=(\w+)", (root / "README.md").read_text("utf-8"))
-    assert named
-    assert set(named) <= jobs.grids().keys()
 
 
 @pytest.mark.parametrize("chapter", ["vae", "longtail", "retrieval"])
