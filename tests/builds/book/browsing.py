@@ -110,6 +110,14 @@ TOO_WIDE = """() => {
 }"""
 
 
+# Figures without a picture of their own for a phone, or wider than it, and what a hand moves that is higher.
+FIGURES = """() => [
+    ...[...document.querySelectorAll('.sumexp-figure .figure-picture')]
+        .filter(e => !e.querySelector('svg.narrow') || e.scrollWidth > e.clientWidth),
+    ...[...document.querySelectorAll('.by-hand')].filter(e => e.offsetHeight > innerHeight),
+].map(e => e.outerHTML.slice(0, 80))"""
+
+
 # What formulas, figures and code are made of: nine elements in ten, which axe looks at at length and in vain. Formulas
 # and figures are pictures with a name of their own; code and signatures are looked at on
 # one page of each kind. Of what is hidden axe asks for roles and names alone. To have it exclude elements is no help:
@@ -177,6 +185,8 @@ def visit(browser: Browser, html: Path, name: str) -> Visit:
     page.evaluate(JOIN, [(html / f"{other}.html").read_text("utf-8") for other in JOINED.get(name, ())])
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]
     seen.too_wide = awaited(page, TOO_WIDE)  # a page fits its formulas in once the window's size has settled
+    if name in CHAPTERS:
+        seen.too_wide += awaited(page, FIGURES)
     seen.width = page.evaluate("document.documentElement.scrollWidth")
     if name in IN_FULL or name not in (*API, *CHAPTERS):  # others' colours are of the same styles
         turn(page, "dark")

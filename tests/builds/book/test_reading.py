@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE
+from tests.builds.book.browsing import DESKTOP, PHONE
 from tests.builds.book.conftest import CHROMIUM
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: install Debian's package 'chromium'")
@@ -100,20 +100,6 @@ def test_of_a_figure_the_picture_is_shown_that_fits_the_screen(
     expect(wide if screen == PHONE else narrow).to_be_hidden()
     assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
     page.context.close()
-
-
-@pytest.mark.parametrize("chapter", CHAPTERS)
-def test_on_a_phone_every_figure_has_its_own_picture_and_what_is_moved_fits_the_screen(
-    browser: Browser, html: Path, chapter: str
-) -> None:
-    page = opened(browser, html, f"{chapter}.html", viewport=PHONE)
-    pictures = page.locator(".sumexp-figure .figure-picture")
-    beyond = pictures.evaluate_all("all => all.map(e => e.scrollWidth - e.clientWidth)")
-    narrow = pictures.evaluate_all("all => all.filter(e => e.querySelector('svg.narrow')).length")
-    heights = page.locator(".by-hand").evaluate_all("all => all.map(e => e.offsetHeight)")
-    page.context.close()
-    assert (narrow, max(beyond, default=0)) == (len(beyond), 0)
-    assert max(heights, default=0) <= PHONE["height"]
 
 
 def test_of_speed_tables_with_narrow_columns_alone_need_no_scrolling(browser: Browser, html: Path) -> None:
