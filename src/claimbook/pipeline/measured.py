@@ -85,13 +85,11 @@ def _table(rows: Sequence[Row]) -> str:
 def _machines(files: Sequence[File]) -> str:
     """On what it was measured, in a sentence; empty where no file says it."""
     machines = [file["machine"] for file in files if "machine" in file]
-    kinds = sorted({f"{one['cores']} cores ({one['cpu']}){_gpu(one)}" for one in machines})
+    kinds = sorted(
+        {f"{one['cores']} cores ({one['cpu']})" + (f" and {one['gpu']}" if one.get("gpu") else "") for one in machines}
+    )
     versions = sorted({str(one["torch"]) for one in machines})
     return f"Measured on {' and '.join(kinds)} with torch {', '.join(versions)}." if machines else ""
-
-
-def _gpu(machine: Mapping[str, Any]) -> str:
-    return f" and {machine['gpu']}" if machine.get("gpu") else ""
 
 
 def _shown(head: str, cell: Any) -> str:

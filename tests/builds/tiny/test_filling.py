@@ -116,8 +116,10 @@ def test_what_another_driver_finished_meanwhile_stays(project: Project) -> None:
         (project.path / f"hang{number}").unlink()
     quick = project.start(*FILL)
     assert wait_until(lambda: len(project.entries("run")) == 2, 120)
+    waiting = psutil.Process(quick.pid).children(recursive=True)  # for the run that the other one computes
     quick.send_signal(signal.SIGKILL)
     quick.communicate()
+    assert wait_until(lambda: not any(process.is_running() for process in waiting), 30)
     before = project.entries("run")
     assert len(calls(project)) == 2
     os.kill(int((project.path / "pid").read_text("utf-8")), signal.SIGKILL)
