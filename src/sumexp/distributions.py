@@ -21,7 +21,7 @@ from torch.distributions import (
 )
 from torch.nn import functional
 
-from sumexp._checks import source, together
+from sumexp._checks import onto, source, together, wide
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
@@ -95,6 +95,12 @@ class _Perturbed(Distribution):
         return loc + _draws(self.noise, shape, generator, loc.dtype, device).to(loc.device)
 
 
+def _double(values: Tensor) -> Tensor:
+    """Values in double precision, on the CPU where their device has none."""
+    home = values.device if wide(values.device) == torch.float64 else torch.device("cpu")
+    return values.to(home).to(torch.float64)
+
+
 def _single(*dtypes: torch.dtype) -> torch.dtype:
     """The widest of some types, single precision at least."""
     return reduce(torch.promote_types, dtypes, torch.float32)
@@ -142,15 +148,17 @@ class _Relaxed(_Perturbed):
 
     def _check_temperature(self) -> None:
         tau, rows = self.temperature, (*self.batch_shape, 1)
-        if not isinstance(tau, Tensor) or tau.numel() == 1:
-            checks.temperature(self._tau, "temperature")
+        if not isinstance(tau, Tensor):
+            checks.temperature(tau, "temperature")
+        elif tau.numel() == 1:
+            checks.temperature(_double(tau).reshape(()), "temperature")
         elif tau.ndim > len(rows) or any(have not in (1, row) for have, row in zip(tau.shape[::-1], rows[::-1])):  # noqa: B905
             raise ValueError(
                 f"temperature is of shape {tuple(tau.shape)}; give one number, or one for each row, {rows}"
             )
         else:
-            checks.temperature(tau.detach().amin(), "temperature")
-            checks.temperature(tau.detach().amax(), "temperature")
+            for bound in _double(tau.detach()).aminmax():
+                checks.temperature(bound, "temperature")
 
     @property
     def _tau(self) -> float | Tensor:
@@ -162,7 +170,8 @@ class _Relaxed(_Perturbed):
 
     def _exact(self, moment: Callable[..., Tensor]) -> Tensor:
         """A moment of every row at its temperature, float64."""
-        loc, tau, d = checks.parameters(self.loc, "loc"), self._tau, self.event_shape[0]
+        loc, tau, d = checks.parameters(_double(self.loc), "loc"), self._tau, self.event_shape[0]
+        tau = tau.to(loc.device) if isinstance(tau, Tensor) else tau
         if not isinstance(tau, Tensor) or not tau.ndim:
             return moment(loc, self.noise, tau)
         each = zip(loc.reshape(-1, d), tau.expand(*self.batch_shape, 1).reshape(-1), strict=True)
@@ -208,7 +217,8 @@ class _Relaxed(_Perturbed):
     def _mean_log(self) -> Tensor:
         r""":math:`\mathbb E\log x_i = (\theta_i+\mathbb E\gamma-f(\theta))/\tau` with the potential f."""
         f = self._exact(softmax.potential)
-        return (self.loc.to(f.dtype) + self.noise.mean - f.unsqueeze(-1)) / self._tau
+        tau = self._tau.to(f.device) if isinstance(self._tau, Tensor) else self._tau
+        return (self.loc.to(f) + self.noise.mean - f.unsqueeze(-1)) / tau
 
     def _log_constant(self) -> float | Tensor:
         """The part of the log density that depends on the number of classes, the temperature and the noise only."""
@@ -252,12 +262,12 @@ class PerturbSoftmax(_Relaxed):
     @property
     def mean(self) -> Tensor:
         """The mean, exact, differentiable, [..., d]."""
-        return self._exact(softmax.mean).to(self.loc.dtype)
+        return self._exact(softmax.mean).to(self.loc)
 
     @property
     def variance(self) -> Tensor:
         """The variance of each coordinate, exact, [..., d]; see :func:`sumexp.perturb.softmax.variance`."""
-        return self._exact(softmax.variance).to(self.loc.dtype)
+        return self._exact(softmax.variance).to(self.loc)
 
     def _point(self, scores: Tensor) -> Tensor:
         drawn: Tensor = _softmax(scores).to(self.loc.dtype)
@@ -292,7 +302,7 @@ class PerturbSoftmax(_Relaxed):
         Raises:
             NotImplementedError: for other noises.
         """
-        return (self._log_entropy() + self._mean_log().sum(-1)).to(self.loc.dtype)
+        return (self._log_entropy() + onto(self._mean_log().sum(-1), self.loc.device)).to(self.loc)
 
 
 class PerturbLogSoftmax(_Relaxed):
@@ -314,7 +324,7 @@ class PerturbLogSoftmax(_Relaxed):
     @property
     def mean(self) -> Tensor:
         """The mean of the logarithms, exact, [..., d]; see :func:`sumexp.perturb.softmax.potential`."""
-        return self._mean_log().to(self.loc.dtype)
+        return self._mean_log().to(self.loc)
 
     def _point(self, scores: Tensor) -> Tensor:
         return torch.log_softmax(scores, -1).to(self.loc.dtype)
@@ -336,7 +346,7 @@ class PerturbLogSoftmax(_Relaxed):
             NotImplementedError: for other noises.
         """
         zero = self.loc.new_zeros(self.batch_shape, dtype=_single(self.loc.dtype))
-        return (zero + self._log_entropy()).to(self.loc.dtype)
+        return (zero + self._log_entropy()).to(self.loc)
 
 
 class PerturbArgmax(_Perturbed):
@@ -374,7 +384,7 @@ class PerturbArgmax(_Perturbed):
     @property
     def mean(self) -> Tensor:
         """The class probabilities, exact, differentiable, [..., d]."""
-        return self._probabilities().to(self.loc.dtype)
+        return self._probabilities().to(self.loc)
 
     @property
     def variance(self) -> Tensor:
@@ -382,7 +392,7 @@ class PerturbArgmax(_Perturbed):
         p = _exact_probabilities(self.loc, self.noise)
         top = p.detach().argmax(-1, keepdim=True)
         others = p.scatter(-1, top, 0.0).sum(-1, keepdim=True)  # 1 - p loses its digits for the likeliest class
-        return (p * (1 - p).scatter(-1, top, others)).to(self.loc.dtype)
+        return (p * (1 - p).scatter(-1, top, others)).to(self.loc)
 
     @property
     def mode(self) -> Tensor:
@@ -399,15 +409,15 @@ class PerturbArgmax(_Perturbed):
         if self._validate_args and not torch.compiler.is_compiling():
             self._validate_sample(value)
         # 0 log 0 would be NaN: the others' logarithms are left out.
-        return self._log_probabilities(value != 0).masked_fill(value == 0, 0.0).sum(-1).to(self.loc.dtype)
+        return self._log_probabilities(value != 0).masked_fill(value == 0, 0.0).sum(-1).to(self.loc)
 
     def entropy(self) -> Tensor:
         """The entropy, [...]."""
         if _is_batched(self):
-            return -batched.negative_entropy(self.loc.float(), self.noise).to(self.loc.dtype)  # type: ignore[arg-type]
+            return -batched.negative_entropy(self.loc.float(), self.noise).to(self.loc)  # type: ignore[arg-type]
         p = self._probabilities()
         parts: Tensor = torch.special.entr(p.masked_fill(p == 0, 1.0))  # of 0 it has no gradient
-        return parts.sum(-1).to(self.loc.dtype)
+        return parts.sum(-1).to(self.loc)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
         """The one-hot vectors, [d, ..., d]."""
@@ -420,7 +430,7 @@ class PerturbArgmax(_Perturbed):
         if _is_batched(self):
             return batched.probabilities(self.loc.float(), self.noise)  # type: ignore[arg-type]
         if isinstance(self.noise, Gumbel):
-            return torch.softmax(self.loc.to(torch.float64) / self.noise.scale, -1)
+            return torch.softmax(_double(self.loc) / self.noise.scale, -1)
         return _exact_probabilities(self.loc, self.noise)
 
     def _log_probabilities(self, asked: Tensor) -> Tensor:
@@ -428,7 +438,7 @@ class PerturbArgmax(_Perturbed):
         if isinstance(self.noise, Gumbel):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
         if not _is_batched(self):
-            return _log(self._probabilities())
+            return onto(_log(self._probabilities()), self.loc.device)
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
@@ -439,7 +449,7 @@ class PerturbArgmax(_Perturbed):
         rare = (asked & (p.detach() < least)).any(-1).sum_to_size(self.batch_shape) > 0
         log_p = p.clamp_min(RARE).log()
         if bool(rare.any()):
-            exact = _log(_exact_probabilities(self.loc[rare], self.noise)).float()
+            exact = _log(_exact_probabilities(self.loc[rare], self.noise)).to(log_p)
             log_p = log_p.masked_scatter(rare.unsqueeze(-1), exact)
         return log_p
 
@@ -472,6 +482,7 @@ def _is_batched(law: PerturbArgmax) -> bool:
 
 def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
     """:func:`sumexp.perturb.argmax.probabilities`, 0 for classes of -inf; rows are grouped by their masks."""
+    loc = _double(loc)
     there = loc > -math.inf
     if bool(there.all()):
         return argmax.probabilities(loc, noise)
@@ -518,14 +529,14 @@ def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
     shape = torch.broadcast_shapes(first.loc.shape, log_q.shape)  # type: ignore[no-untyped-call]
     if _is_batched(first):
         loc = first.loc.float().expand(shape)
-        return batched.divergence(loc, log_q.float(), first.noise).to(first.loc.dtype)  # type: ignore[arg-type]
-    return _relative_entropy(first._probabilities(), log_q).to(first.loc.dtype)
+        return batched.divergence(loc, log_q.float(), first.noise).to(first.loc)  # type: ignore[arg-type]
+    return _relative_entropy(first._probabilities(), log_q).to(first.loc)
 
 
 def _relative_entropy(p: Tensor, log_q: Tensor) -> Tensor:
     """Terms of p = 0 are 0, and so are their gradients."""
     log_p = p.masked_fill(p == 0, 1.0).log()
-    return (p * (log_p - log_q.masked_fill(p == 0, 0.0))).sum(-1)
+    return (p * (log_p - log_q.to(p.device).masked_fill(p == 0, 0.0))).sum(-1)
 
 
 @register_kl(PerturbSoftmax, PerturbSoftmax)  # type: ignore[no-untyped-call, untyped-decorator]
@@ -537,8 +548,11 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
     exponentials: :math:`\sum_i\delta_i + d\,\mathbb E\log\sum_je^{-\delta_j}E_j - d\,\mathbb E\log\sum_jE_j`.
     """
     noises, d = (first.noise, second.noise), first.event_shape[0]
-    theta, other = (law.loc.to(torch.float64) for law in (first, second))
-    taus = [torch.as_tensor(law._tau, dtype=torch.float64).to(theta.device) for law in (first, second)]
+    theta, other = (_double(law.loc) for law in (first, second))
+    taus = [
+        _double(tau).to(theta.device) if isinstance(tau, Tensor) else theta.new_tensor(tau)
+        for tau in (first._tau, second._tau)
+    ]
     scale, other_scale = (
         torch.as_tensor(law.noise.reduced.scale / _per_row(tau)) for law, tau in zip((first, second), taus, strict=True)
     )
@@ -546,12 +560,12 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
         gap = theta / taus[0] - other / taus[1]
         apart = (gap - gap.mean(-1, keepdim=True)).square().sum(-1) / other_scale.square()
         ratio: Tensor = (scale / other_scale).square()
-        return (((d - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc.dtype)
+        return (((d - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc)
     same = noises[0].reduced.scale == noises[1].reduced.scale and bool((scale == other_scale).all())
     if all(isinstance(noise, Gumbel) for noise in noises) and same:
         delta = (theta - other) / noises[0].reduced.scale
         total = _mean_log_sum(-delta) - torch.digamma(torch.tensor(d, dtype=torch.float64, device=theta.device))
-        return (delta.sum(-1) + d * total).to(first.loc.dtype)
+        return (delta.sum(-1) + d * total).to(first.loc)
     raise NotImplementedError(
         "KL between relaxed draws is closed between Gaussian noises, and between Gumbel noises of one scale and one "
         f"temperature, not between {first.noise} at {first.temperature} and {second.noise} at {second.temperature}"

@@ -1,13 +1,18 @@
-"""Where no number can be read, in a CUDA graph or a compiled one, the in-batch loss has the values of eager mode."""
+"""The in-batch loss in graphs, where no number can be read; distributions on a device without double precision."""
 
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
+from torch.distributions import Distribution, OneHotCategorical, kl_divergence
 
 from sumexp import _checks as checks
-from sumexp import functional
+from sumexp import functional, samplers
+from sumexp.distributions import PerturbArgmax, PerturbLogSoftmax, PerturbSoftmax
+from sumexp.perturb.noises import Gaussian, Logistic
 from tests.accelerator.device import GPU, NAME, Device
+from tests.builds.compiled import trials
 from tests.functional.test_batch import IDS, WAYS, batch
 
 WAYS = WAYS | {"smoothing, mask": {"label_smoothing": 0.1, "hits": "mask"}, "importance": {"correct": "importance"}}
@@ -37,3 +42,44 @@ def test_a_captured_loss_reads_nothing_and_is_right(way: dict[str, Any], monkeyp
             assert not device.synchronisations
             torch.testing.assert_close(found.cpu(), wanted, rtol=1e-6, atol=0)
             torch.testing.assert_close(by.cpu(), slope, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.skipif(GPU, reason="the stand-in is there")
+def test_a_generator_of_another_device_is_named() -> None:
+    with Device():
+        for law in (samplers.Uniform(4), samplers.LogUniform(4), samplers.unigram([1, 2])):
+            with pytest.raises(ValueError, match=f"generator is on {NAME}.*, but draws are made on cpu"):
+                samplers.draw(law, [0], 2, generator=torch.Generator(NAME))
+            with pytest.raises(ValueError, match=f"generator is on cpu, but draws are made on {NAME}"):
+                law.to(NAME).sample(2, torch.Generator())
+
+
+def moments(law: Distribution, other: Distribution, value: Tensor) -> list[Tensor]:
+    found = [law.mean, kl_divergence(law, other)]
+    if not isinstance(law, PerturbLogSoftmax):
+        found.append(law.variance)
+    return [*found, law.entropy(), law.log_prob(value)]
+
+
+@pytest.mark.skipif(GPU, reason="only the stand-in refuses double precision")
+@pytest.mark.parametrize("noise", [None, Gaussian(), Logistic()])
+@pytest.mark.parametrize("kind", [PerturbArgmax, PerturbSoftmax, PerturbLogSoftmax])
+def test_distributions_on_a_device_without_double_precision(kind: Any, noise: Any) -> None:
+    """Exact moments are computed on the CPU there, with one temperature for each row."""
+    if kind is not PerturbArgmax and isinstance(noise, Logistic):
+        noise = Gaussian(0.5, 2.0)  # densities of logistic draws are not closed
+    loc, prior, tau = torch.tensor([[1.0, 0.0, -2.0], [0.5, 3.0, 0.0]]), torch.zeros(2, 3), torch.tensor([[0.5], [2.0]])
+    value = torch.eye(3)[:2] if kind is PerturbArgmax else torch.tensor([[0.2, 0.3, 0.5]] * 2)
+
+    def found(*given: Tensor) -> list[Tensor]:
+        loc, prior, tau, value = given
+        options = () if kind is PerturbArgmax else (tau,)
+        law = kind(loc, *options, noise=noise)
+        assert law.sample().device == loc.device
+        categorical = [kl_divergence(law, OneHotCategorical(logits=prior))] if kind is PerturbArgmax else []
+        return categorical + moments(law, kind(prior, *options, noise=noise), value)
+
+    wanted = found(loc, prior, tau, value)
+    with trials.without_double():
+        there = [one.cpu() for one in found(*(given.to(NAME) for given in (loc, prior, tau, value)))]
+    torch.testing.assert_close(there, wanted)

@@ -571,6 +571,8 @@ def test_what_torch_traces_is_traced(name: str) -> None:
         (lambda: PerturbArgmax(real(0, -math.inf, math.inf)), "loc holds inf"),
         (lambda: PerturbSoftmax(real(0, -math.inf)), "loc holds -inf; .*leave it out"),
         (lambda: PerturbSoftmax(LOC, -1.0), "temperature is -1.0"),
+        (lambda: PerturbSoftmax(LOC).sample((), 3), "generator is 3; it must be a torch.Generator"),  # type: ignore[arg-type]
+        (lambda: kl_divergence(PerturbArgmax(torch.zeros(4, 3)), PerturbArgmax(torch.zeros(2))), "do not broadcast"),
         (lambda: PerturbLogSoftmax(LOC, real(1, 2)), r"temperature is of shape \(2,\)"),
     ],
 )

@@ -124,19 +124,25 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
 
 def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Uniform integers of 62 random bits, int64 [\*shape]."""
-    return torch.randint(FULL, dimensions(shape), **_source(generator), device=device)
+    return torch.randint(FULL, dimensions(shape), **_source(generator, device), device=device)
 
 
 def uniform(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Numbers in [0, 1), float64 [\*shape]; on the CPU where the device has no double precision."""
     if checks.wide(device) == torch.float64:
-        return torch.rand(dimensions(shape), **_source(generator), dtype=torch.float64, device=device)
+        return torch.rand(dimensions(shape), **_source(generator, device), dtype=torch.float64, device=device)
     return bits(shape, generator, device).cpu().double() * 2.0**-BITS
 
 
-def _source(generator: torch.Generator | None) -> dict[str, Any]:
+def _source(generator: torch.Generator | None, device: torch.device) -> dict[str, Any]:
     """The keyword of a generator, which torch does not take with a size that a compiler keeps open."""
-    return {} if checks.source(generator) is None else {"generator": generator}
+    if (given := checks.source(generator)) is None:
+        return {}
+    if given.device.type != device.type and device.type != "meta":
+        raise ValueError(
+            f"generator is on {given.device}, but draws are made on {device}: take torch.Generator(device)"
+        )
+    return {"generator": given}
 
 
 def whole_units(q: Tensor) -> Tensor:
