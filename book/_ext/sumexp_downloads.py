@@ -17,10 +17,6 @@ from sphinx.util.docutils import new_document, sphinx_domains
 from claimbook.pipeline import notebook_export
 from claimbook.register import read_json
 
-UNPUBLISHED = (
-    "the pages offer no Colab or Binder and no links to edit or report: "
-    "set html_baseurl and html_context.repository in _config.yml where the book is published"
-)
 DATA = Path("book/_data")
 CHAPTERS = "notebooks/"
 
@@ -28,11 +24,6 @@ CHAPTERS = "notebooks/"
 def repository_of(app: Sphinx) -> str:
     """The address of the sources; empty if they are published nowhere."""
     return str(app.config.html_context.get("repository", ""))
-
-
-def package_of(app: Sphinx) -> str:
-    """What pip installs, wherever one is; empty if the sources are published nowhere."""
-    return f"git+{repository_of(app)}" if repository_of(app) else ""
 
 
 def resolver(app: Sphinx, page: str, address: str) -> Callable[[str], str]:
@@ -65,19 +56,17 @@ def markdown(node: nodes.Node, address: str) -> str:
 def write(app: Sphinx, error: Exception | None) -> None:
     """Copy the notebooks next to their pages, the chapters' sources to the others', the data of figures to a folder."""
     source, out = Path(app.srcdir), Path(app.outdir)
-    if error or app.builder.format != "html" or not (source / DATA).exists():
+    if error or app.builder.format != "html":
         return
-    if not repository_of(app):
-        print(UNPUBLISHED)
     verdicts = {entry.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
     macros = app.config.mathjax3_config["tex"]["macros"]
-    root, package = app.config.html_baseurl.rstrip("/"), package_of(app)
+    root, repository = app.config.html_baseurl.rstrip("/"), repository_of(app)
+    package = f"git+{repository}" if repository else ""
     for file in sorted((source / CHAPTERS).glob("*.ipynb")):
         page = f"{CHAPTERS}{file.stem}"
         address = f"{root}/{page}.html" if root else f"{file.stem}.html"
-        book = notebook_export.Book(
-            address, resolver(app, page, address), verdicts, macros, app.config.html_title, package
-        )
+        resolve = resolver(app, page, address)
+        book = notebook_export.Book(address, resolve, verdicts, macros, app.config.html_title, package)
         chapter = notebook_export.notebook(json.loads(file.read_text("utf-8")), book)
         text = json.dumps(chapter, indent=1, ensure_ascii=False)
         (out / CHAPTERS / file.name).write_text(f"{text}\n", "utf-8")
