@@ -42,7 +42,7 @@ class ClaimRole(SphinxRole):
 
 
 def add_cards(app: Sphinx, doctree: nodes.document) -> None:
-    """At the end of a page that links to claims: what a reader sees who points at a link."""
+    """End a page that links to claims with the cards that its links open."""
     cards = app.env.temp_data.get("sumexp_cards", {}).values()
     if cards or app.env.temp_data.get("sumexp_formulas"):
         # Cards and tables have formulas that Sphinx does not look into: the page loads MathJax, if only for them.
@@ -62,7 +62,7 @@ def marks(links: str) -> str:
 
 
 def found(env: BuildEnvironment, name: str) -> Path:
-    """A file that the build has copied next to the pages; a page that shows it is read again when it changes."""
+    """A file that the build has copied next to the pages; a change of it has the page read again."""
     env.note_dependency(f"{DATA}/{name}")
     return Path(env.srcdir, DATA, name)
 
@@ -208,7 +208,7 @@ class QuotedResult(SphinxRole):
 
 
 class QuotedSentence(SphinxDirective):
-    """Sentences that a chapter has chosen, as one paragraph: ``towers out answer``; they hold of its run."""
+    """Sentences that a chapter has recorded, as one paragraph: ``towers out answer``."""
 
     required_arguments = 2
     optional_arguments = 4

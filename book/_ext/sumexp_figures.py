@@ -73,7 +73,7 @@ class QuotedFigure(SphinxDirective):
 
 
 def pictures(output: Mapping[str, Any]) -> str:
-    """The picture for a desk and, if there is one, that for a phone; the style sheet shows one of them."""
+    """The picture for a desk and, if any, that for a phone; the style sheet shows one of the two."""
     narrow: str = output["metadata"]["sumexp"].get("narrow", "")
     return "".join(output["data"][SVG]) + narrow.replace("<svg ", '<svg class="narrow" ', 1)
 

@@ -54,7 +54,7 @@ def _place(ax: Axes) -> tuple[int, int]:
 
 
 def _show_hidden_labels(panels: list[Axes], columns: int) -> None:
-    """Give each panel the labels that it had from its neighbours: of its row at the left, of its column below."""
+    """Give each panel the labels that it shared: those of the leftmost in its row and the lowest in its column."""
     places = {ax: _place(ax) for ax in panels}
     for number, ax in enumerate(panels):
         left = next(other for other in panels if places[other][0] == places[ax][0])
@@ -68,7 +68,7 @@ def _show_hidden_labels(panels: list[Axes], columns: int) -> None:
 
 
 def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
-    """Break a panel's texts into lines that fit, and drop labels between powers of ten; gives its height in inches."""
+    """Wrap a panel's texts and drop labels between powers of ten; returns the panel's height in inches."""
     for axis in (ax.xaxis, ax.yaxis):
         low, high = sorted(axis.get_view_interval())
         if axis.get_scale() == "log" and sum(low <= tick <= high for tick in axis.get_majorticklocs()) >= 2:
@@ -87,7 +87,7 @@ def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
 
 
 def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
-    """Set a text in as many lines as fit the room, in inches; formulas stay whole."""
+    """Wrap a text to the room, in inches; formulas stay whole."""
     length, words = _length(fig, text, upright), text.get_text()
     most = int(len(words) * room / length) if length > max(room, 0.1) else len(words)
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), words)
@@ -96,7 +96,7 @@ def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
 
 
 def _length(fig: Figure, text: Text, upright: bool = False) -> float:
-    """Inches of a text from left to right, or upright, wherever it will be."""
+    """The width of a text in inches, or its height."""
     probe = Text(0, 0, text.get_text(), fontproperties=text.get_fontproperties(), rotation=text.get_rotation())
     probe.set_figure(fig)
     box = probe.get_window_extent()
@@ -104,7 +104,7 @@ def _length(fig: Figure, text: Text, upright: bool = False) -> float:
 
 
 def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:
-    """Draw a legend anew above its panels, in as many columns as fit; gives its height in inches."""
+    """Redraw a legend above its panels, in as many columns as fit; returns its height in inches."""
     texts = [text.get_text() for text in legend.get_texts()]
     known = {label: handle for ax in fig.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]

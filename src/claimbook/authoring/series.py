@@ -1,4 +1,4 @@
-"""What a figure draws as a table: its lines, points, bars, areas and images, as CSV with the same bytes every time.
+"""The numbers of a figure as CSV: lines, points, bars, areas and images, with the same bytes every time.
 
 The numbers are those that matplotlib was given, in the figure's own coordinates, at seven significant digits.
 """
@@ -34,11 +34,11 @@ Row: TypeAlias = Mapping[str, str | float]
 
 
 def table(fig: Figure) -> str:
-    """What a figure draws, as CSV: a row a point, with its panel and its series; empty if it draws no numbers.
+    """A row for each point, with its panel and its series; empty if the figure draws no numbers.
 
-    A panel is called by its title, else by its number; a series by its label in the legend, else by its number in the
-    panel. Coordinates stand in columns that are called as their axes are; where words stand along an axis, a point has
-    the nearest word. A line across a panel (``axhline``) has one coordinate, the other is left empty.
+    A panel is named by its title, else its number; a series by its label in the legend, else its number in the panel;
+    columns of coordinates by the labels of the axes. Where words stand along an axis, a point has the nearest word. A
+    line across a panel (``axhline``) has one coordinate; the other is empty.
     """
     rows = [
         {"panel": _title(ax) or f"panel {number}", **row}
@@ -57,7 +57,7 @@ def table(fig: Figure) -> str:
 
 
 def _tells(name: str, found: set[str | float]) -> bool:
-    """Whether a column is needed: that of panels or kinds if there are several, that of series if one has a name."""
+    """Whether a column is needed: panels or kinds if there are several, series if any has a name."""
     if name in ("panel", "kind"):
         return len(found) > 1
     return any(isinstance(value, str) for value in found) if name == "series" else found != {""}
@@ -75,7 +75,7 @@ def _title(ax: Axes) -> str:
 
 
 def _drawn(ax: Axes) -> Iterator[Row]:
-    """The rows of one panel: what is grouped (bars, points with intervals) first, then the rest in order of drawing."""
+    """The rows of a panel: groups (bars, points with intervals) first, then the rest in order of drawing."""
     groups = [group for group in ax.containers if isinstance(group, BarContainer | ErrorbarContainer)]
     parts = {
         part for group in groups if isinstance(group, ErrorbarContainer) for part in (group[0], *group[1], *group[2])
@@ -118,11 +118,11 @@ def _word(words: Mapping[float, str], place: str | float) -> str | float:
     """The nearest word of an axis that has words, else the place."""
     if not words or isinstance(place, str) or np.isnan(place):
         return place
-    return words[min(words, key=lambda one: abs(one - place))].replace("\n", " ")
+    return words[min(words, key=lambda tick: abs(tick - place))].replace("\n", " ")
 
 
 def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterator[Row]:
-    """What one artist draws; nothing if it is no data: a text, a frame, an arrow, what is placed on the page."""
+    """The data that an artist draws; none for texts, frames, arrows and what is placed on the page."""
     match artist:
         case ErrorbarContainer():  # a point with its interval; of two, that of y
             line, _, bars = artist
@@ -144,7 +144,11 @@ def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterat
                 yield {"kind": "line", "x": x, "y": y}
         case AxesImage():  # each row of pixels, from left to right
             for number, pixels in enumerate(np.asarray(artist.get_array(), dtype=float)):
-                yield {"kind": "pixels", "y": float(number), "value": " ".join(f"{one + 0.0:.3g}" for one in pixels)}
+                yield {
+                    "kind": "pixels",
+                    "y": float(number),
+                    "value": " ".join(f"{pixel + 0.0:.3g}" for pixel in pixels),
+                }
         case PathCollection():
             shades = artist.get_array()
             for i, (x, y) in enumerate(np.asarray(artist.get_offsets(), dtype=float)):

@@ -3,8 +3,8 @@
 A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``; markers are checked
 against ``claims/`` when tests are collected. An experiment states what it measured through the fixture ``finding``.
 ``pytest --keep-evidence`` keeps the outcomes of every module all of whose tests ran, whoever ran them: `make test`
-spares `make book` its tests, and the other way round. ``pytest --stored-evidence`` leaves out the tests that the store
-knows to pass with today's code, pins and data; how the others end replaces how they ended.
+spares `make book` its tests, and vice versa. ``pytest --stored-evidence`` skips the tests that the store knows to pass
+with today's code, pins and data; the outcomes of the others replace those in the store.
 """
 
 import math
@@ -140,15 +140,15 @@ def finding(request: pytest.FixtureRequest) -> State:
             f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
         )
 
-    def state(one: Any, published: Any = None, **rests_on: Any) -> None:
+    def state(interval: Any, published: Any = None, **rests_on: Any) -> None:
         span = published if isinstance(published, tuple) or published is None else (published, published)
-        room = None if math.isinf(one.room) else one.room
-        about = {"confidence": one.confidence, "seeds": one.count, "room": room, "published": span} | rests_on
+        room = None if math.isinf(interval.room) else interval.room
+        about = {"confidence": interval.confidence, "seeds": interval.count, "room": room, "published": span} | rests_on
         about["origin"] = bundled.origin(about.get("keys", ()))
         try:
-            measured = Finding(estimate=one.mean, low=one.low, high=one.high, **about)
+            measured = Finding(estimate=interval.mean, low=interval.low, high=interval.high, **about)
         except ValidationError as error:
-            raise ValueError(f"finding{(one, published, rests_on)}: {explain(error)}") from None
+            raise ValueError(f"finding{(interval, published, rests_on)}: {explain(error)}") from None
         experiments[0]["findings"].append(measured.model_dump(mode="json"))
 
     return state
@@ -232,8 +232,8 @@ class Keeper:
             wanted = self._wanted[file]
             stored = self._stored(wanted)
             tests: dict[tuple[str, ...], Test] = {
-                (one.test, one.claim, one.shows, one.evidence): one
-                for one in (*stored.tests, *map(Test.model_validate, self._tests[file].values()))
+                (test.test, test.claim, test.shows, test.evidence): test
+                for test in (*stored.tests, *map(Test.model_validate, self._tests[file].values()))
             }
             lacked = tuple(sorted({*stored.lacked, *self._lacked[file]}))
             merged = EvidenceFile(tests=tuple(tests[key] for key in sorted(tests)), lacked=lacked)
@@ -246,15 +246,15 @@ class Keeper:
     def _keep(self, wanted: Computation, ended: EvidenceFile, seconds: float) -> None:
         with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
             (folder / outcomes.FILE).write_text(ended.model_dump_json(indent=1), "utf-8")
-            # Of the module, not of the run; its tests take one thread of a worker, whose processor time nobody tells.
+            # Of the module, not of the run. A worker does not report processor time; its tests use one thread.
             seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
 
 
 def _is_complete(session: pytest.Session, exitstatus: int) -> bool:
-    """Whether all tests of the modules asked for were to run and the run came to its end: half a run is no evidence."""
+    """Whether the run was of whole modules and came to its end: half a run is no evidence."""
     options = session.config.option
     ended = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
     # Those that are only set up seem to pass.
     chosen = any(getattr(options, name, None) for name in ("keyword", "deselect", "lf", "stepwise", "setuponly"))
-    is_cut = session.shouldstop or session.shouldfail or any("::" in one for one in session.config.args)
+    is_cut = session.shouldstop or session.shouldfail or any("::" in argument for argument in session.config.args)
     return ended and not chosen and not is_cut and options.markexpr in ("", "claim")

@@ -82,16 +82,16 @@ def read_json(path: Path) -> Register:
 
 
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
-    """Find the ``claim`` markers in ``tests_dir/**/test_*.py`` without running anything: the tests and their claims.
+    """The tests in ``tests_dir/**/test_*.py`` that bear ``claim`` markers, and their claims, by reading alone.
 
-    A claim whose tests have not run yet is thereby distinguished from one that has no test.
+    They tell a claim whose tests have not run yet from a claim without tests.
     """
     for path in sorted(tests_dir.rglob("test_*.py")):
         try:
-            found = marked(path.read_text(encoding="utf-8"))
+            tests = marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
             raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
-        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim, _shows, _evidence in found)
+        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim, _shows, _evidence in tests)
 
 
 @cache
@@ -101,7 +101,7 @@ def marked(code: str) -> tuple[tuple[str, str, object, object], ...]:
 
 
 def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
-    """The same of a node and of what stands within it, but for functions: pytest collects nothing there."""
+    """Markers on a node and on the statements within it, except within functions, where pytest collects nothing."""
     for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
         match call:
             case ast.Call(
@@ -109,7 +109,7 @@ def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
                 args=[ast.Constant(value=str(claim)), *_],
                 keywords=keywords,
             ):
-                named = {one.arg: getattr(one.value, "value", None) for one in keywords}
+                named = {keyword.arg: getattr(keyword.value, "value", None) for keyword in keywords}
                 yield getattr(node, "name", ""), claim, named.get("shows"), named.get("evidence")
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         for child in ast.iter_child_nodes(node):
@@ -117,10 +117,10 @@ def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
                 yield from _marked(child)
 
 
-def _lacking(deciding: Sequence[Test], waiting: bool) -> str:
-    """Which parts are not decided of a claim of which something is shown: each of its tests is a part of it.
+def _open_part(deciding: Sequence[Test], waiting: bool) -> str:
+    """The undecided parts of a claim of which some part is shown. Each of its tests is a part.
 
-    But for the kernel's, which checks once more what another test shows: it needs Coq.
+    Except the kernel's: it needs Coq, and checks again what another test shows.
     """
     if not any(test.found == "shown" for test in deciding):
         return ""
@@ -131,7 +131,7 @@ def _lacking(deciding: Sequence[Test], waiting: bool) -> str:
 
 
 def _named(test: Test) -> str:
-    """A test that decided nothing, and why: what was measured, or what it was skipped for, if it said either."""
+    """A test that decided nothing, and why, if it says so: what was measured, or the reason of the skip."""
     measured = "; ".join(
         f"{finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g} ({finding.design})"
         for finding in test.findings
@@ -160,12 +160,11 @@ def _published(least: float | None, most: float | None) -> str:
 
 
 def _measured(claim: Claim, tests: Sequence[Test]) -> str:
-    """On which of the data sets that the claim speaks of it was measured, and on which not; empty if of none."""
-    found = {finding.data: finding.ran for test in tests for finding in test.findings if finding.data in claim.data}
-    lacking = [name for name in claim.data if name not in found]
-    parts = [f"measured on {ran}" for ran in found.values()]
-    if found and lacking:
-        parts.append(f"not on {', '.join(lacking)}")
+    """The data sets of the claim on which it was measured, and those on which it was not; empty if on none."""
+    runs = {finding.data: finding.ran for test in tests for finding in test.findings if finding.data in claim.data}
+    parts = [f"measured on {ran}" for ran in runs.values()]
+    if runs and (missing := [name for name in claim.data if name not in runs]):
+        parts.append(f"not on {', '.join(missing)}")
     return "; ".join(parts)
 
 
@@ -191,12 +190,12 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
     ]
     failed = [test for test in tests if test.outcome == "failed"]
     excluded = [test for test in deciding if test.found == "excluded"]
-    lacking = _lacking(deciding, waiting)
+    open_part = _open_part(deciding, waiting)
     others = {
         "failing": failed,
         "lost": claim.lost,
         "excluded": excluded,
-        "in part": lacking,
+        "in part": open_part,
         "convention": claim.is_convention and not tests and not waiting,
     }
     facts = {test.shows for test in deciding if test.found == "shown"} | {name for name in others if others[name]}
@@ -208,7 +207,7 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
             carrying, says = excluded, "; ".join(map(_shortfall, excluded))
         case "open":
             lost = claim.lost and f"lost in our text: {claim.lost}"
-            carrying, says = [], lost or claim.open or lacking or _why_open(claim, tests, deciding)
+            carrying, says = [], lost or claim.open or open_part or _why_open(claim, tests, deciding)
         case "convention":
             carrying, says = [], ""
         case _:
@@ -244,8 +243,7 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
 def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests")) -> Register:
     """Compute every verdict from the tests as they last ran; those that have not run are not among ``ended``.
 
-    The tests in ``tests_dir`` are read for markers only, so that a claim whose tests have not run is distinguished
-    from a claim that has none.
+    The tests in ``tests_dir`` are read for markers only (:func:`markers`).
     """
     declared = list(markers(tests_dir))
     named = {(test.test, test.claim) for test in ended} | set(declared)
