@@ -242,6 +242,10 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
     for first, second in ((named, numbered), (numbered, named)):
         with pytest.raises(AuditError, match=r"name classes and .* do not: they cannot be matched"):
             inputs.served(second, inputs.tally(first))
+    write("i.csv", "number,name,count\n7,c,30\n8,a,2\n")  # two columns could be the names
+    assert inputs.served(tmp_path / "i.csv", inputs.tally(named), ids="name").counts.tolist() == [2, 0, 30]
+    with pytest.raises(AuditError, match="number and name could be the ids of the classes; say --ids number or name"):
+        inputs.served(tmp_path / "i.csv", inputs.tally(named), ids="item")
     main([str(named), "-m", "2", "--weights", "relative", "--serving", str(tmp_path / "b.csv")])
     assert "3 % of the labels belong to classes that training never had" in capsys.readouterr().out
 

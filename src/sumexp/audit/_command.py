@@ -119,7 +119,7 @@ def _run(options: argparse.Namespace) -> None:
         raise AuditError(f"{options.counts}, as the columns of {indexed[0]}: {read.gap}")
     served = None
     if options.serving:
-        served = inputs.served(options.serving, read, options.column, options.holds, options.header)
+        served = inputs.served(options.serving, read, options.column, options.holds, options.header, options.ids)
     try:
         result = _audit(options, read, served)
     except AuditError as error:

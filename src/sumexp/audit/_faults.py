@@ -15,7 +15,7 @@ from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
 
-THEOREM = "theorem on the scheme that is right for every m, chapter 'What a negative sampler optimises'"
+THEOREM = "sumexp-consistent in the book's register: the scheme that is right for every m"
 WILD = "section 'Seen in the wild', chapter 'What a negative sampler optimises'"
 TOTAL = "the law of total probability: the mean of P(y|x) is pi(y)"
 
@@ -118,9 +118,8 @@ def faults(
 
 
 def _line(name: str, present: bool, says: str, source: str, nats: float = 0.0, fix: str = "") -> Line:
-    claim = "sumexp-consistent" if source == THEOREM else ""
     text = says if present else "not found in the input"
-    return Line(name, bool(present), text, fix, nats if present else 0.0, source=source, claim=claim)
+    return Line(name, bool(present), text, fix, nats if present else 0.0, source=source)
 
 
 def _many(setup: Setup) -> str:

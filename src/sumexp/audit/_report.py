@@ -2,20 +2,34 @@
 
 import io
 import json
-import math
-from collections.abc import Callable
+from html import escape
 from pathlib import Path
-from typing import Any
+from string import Template
+from urllib.parse import quote
 
 import numpy as np
 
-from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import AuditError
-from sumexp.audit._text import digits, nats, percent, signed
-from sumexp.audit.results import Audit, Floats
+from sumexp.audit.results import Audit
 
-FLOOR = 1e-8
-"""Nats of divergence; smaller ones are drawn here."""
+PAGE = Template("""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
+<title>Audit: $title</title>
+<style>
+:root{color-scheme:light dark}
+body{margin:0 auto;padding:1.5rem;max-width:60rem;font:16px/1.55 system-ui,sans-serif}
+.verdict{border-left:.6rem solid #b5381f;padding:.6rem 1rem}
+svg{width:100%;height:auto;background:#fff}pre{overflow-x:auto}figure{margin:1rem 0}
+@media print{figure{break-inside:avoid}pre{white-space:pre-wrap}}
+</style></head><body><main>
+<h1>Audit of a sampled loss</h1>
+<p class="verdict" role="status"><b>Verdict: $verdict.</b> $sentence.<br><b>Advice:</b> $advice.</p>
+<figure>$figure<figcaption>Error of each bin's score at the minimum against the frequency of its classes: above 0,
+scores are too high. Larger dots have more of P; over all labels the error averages to 0.</figcaption></figure>
+<pre>$text</pre>
+<p>Data: <a href="./$url">$json</a>.</p>
+</main></body></html>
+""")
 
 
 def write(audit: Audit, output: Path) -> tuple[Path, Path]:
@@ -42,59 +56,35 @@ def write(audit: Audit, output: Path) -> tuple[Path, Path]:
 
 
 def page(audit: Audit, json_name: str) -> str:
-    """The page: self-contained, light and dark, printable.
+    """The page: a figure and the printed text, self-contained, light and dark, printable.
 
     Raises:
         AuditError: if Matplotlib is not installed.
     """
     try:
-        import jinja2
-        import matplotlib  # noqa: F401
+        figure = _figure(audit)
     except ModuleNotFoundError as error:
         raise AuditError(
             f"the report needs {error.name}, which is not installed; in a copy of the sources: pip install '.[audit]'"
         ) from error
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=jinja2.StrictUndefined
-    )
-    return environment.get_template("report.html").render(
-        audit=audit, groups=GROUPS, figures=_figures(audit), json=json_name,
-        nats=lambda x: "" if math.isnan(x) else nats(x), digits=digits, percent=percent,
-        signed=signed,
-    )  # fmt: skip
+    named = {"title": audit.scheme.title, "verdict": audit.verdict, "sentence": audit.sentence, "text": str(audit),
+             "advice": audit.change or "change nothing", "json": json_name}  # fmt: skip
+    return PAGE.substitute({name: escape(text) for name, text in named.items()}, figure=figure, url=quote(json_name))
 
 
-def _figures(audit: Audit) -> list[dict[str, str]]:
-    """Error by popularity, and divergence by number of negatives."""
-    frequency, error, mass = (np.array(v) for v in zip(*audit.curve, strict=True))
-    times = np.maximum(frequency * audit.labels, 1e-300)
-    figures = [_drawn(
-        times, lambda ax: ax.scatter(times, error, s=4 + 60 * mass / mass.max()),
-        "times a class is a label", "score minus log P (nats)", "linear",
-        "Error of each bin's score at the minimum against the frequency of its classes: above 0, scores are too high. "
-        "Larger dots have more of P; over all labels the error averages to 0.",
-    )]  # fmt: skip
-    if len(audit.numbers) > 1:
-        m, kl = np.array([n.m for n in audit.numbers]), [max(n.kl, FLOOR) for n in audit.numbers]
-        figures.append(_drawn(
-            m, lambda ax: (ax.plot(m, kl, "o-"), ax.axvline(audit.asked, color="black", ls=":")),
-            "negatives", "KL (nats)", "log",
-            "Divergence from the truth at the minimum (lower is better) against the number of negatives, for the first "
-            "example. The dotted line is yours; values below 10⁻⁸ are drawn there.",
-        ))  # fmt: skip
-    return figures
-
-
-def _drawn(across: Floats, draw: Callable[[Any], object], x: str, y: str, scale: str, caption: str) -> dict[str, str]:
+def _figure(audit: Audit) -> str:
+    """Error by popularity, as SVG."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    frequency, error, mass = (np.array(values) for values in zip(*audit.curve, strict=True))
+    times = np.maximum(frequency * audit.labels, 1e-300)
     with rc_context({"svg.hashsalt": "audit", "svg.fonttype": "none"}):
         figure = Figure((7.5, 3.4), layout="constrained")
         ax = figure.subplots()
-        ax.set(xlabel=x, ylabel=y, xscale="log", yscale=scale, xlim=(across.min() / 1.5, across.max() * 1.5))
-        draw(ax)
+        x, y = "times a class is a label", "score minus log P (nats)"
+        ax.set(xlabel=x, ylabel=y, xscale="log", xlim=(times.min() / 1.5, times.max() * 1.5))
+        ax.scatter(times, error, s=4 + 60 * mass / mass.max())
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    svg = text.getvalue().partition("<svg ")[2]
-    return {"svg": f'<svg role="img" aria-label="{y} by {x}" {svg}', "caption": caption}
+    return f'<svg role="img" aria-label="{y} by {x}" {text.getvalue().partition("<svg ")[2]}'

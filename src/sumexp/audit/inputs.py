@@ -72,7 +72,12 @@ class Tally:
 
 
 def served(
-    path: Path, training: Tally, column: str | None = None, kind: str | None = None, header: bool | None = None
+    path: Path,
+    training: Tally,
+    column: str | None = None,
+    kind: str | None = None,
+    header: bool | None = None,
+    ids: str | None = None,
 ) -> Tally:
     """How often each class of a table is a label in another file, matched by name.
 
@@ -84,11 +89,12 @@ def served(
         column: of the second, if it exists there.
         kind: of the second.
         header: of the second.
+        ids: of the second, if it exists there.
 
     Raises:
         AuditError: as :func:`tally`; or if one names its classes and the other does not.
     """
-    other = tally(path, column, kind, header=header, optional=True)
+    other = tally(path, column, kind, ids=ids, header=header, optional=True)
     if other.names is None and training.names is None:
         return replace(other, counts=np.pad(other.counts, (0, max(0, len(training.counts) - len(other.counts)))))
     if other.names is None or (training.names is None and not all(name.isdigit() for name in other.names)):
@@ -134,7 +140,7 @@ def tally(
         classes: number of classes, where labels or ids do not show them all.
         ids: the column of the ids, or ``position``; by default the only column that can hold them.
         header: whether the first line has names; by default if it has a known one, or words above numbers.
-        optional: whether ``column`` may be absent, and then is found as if it were not given.
+        optional: whether ``column`` and ``ids`` may be absent, and then are found as if they were not given.
 
     Raises:
         AuditError: if a file, column or kind is missing or ambiguous, or a value is wrong; it names the row.
@@ -152,7 +158,9 @@ def tally(
         return Tally(values, None, f"{path.name} by position{_first(values)}")
     _exists(path)
     with _opened(path, header, [each for each in (column, ids) if each]) as table:
-        name = table.column(None if optional and column not in table.types else column)
+        if optional:
+            column, ids = (each if each in (*table.types, "position") else None for each in (column, ids))
+        name = table.column(column)
         labels = table.holds_labels(name) if kind is None else kind == "labels"
         return table.labels(name, classes, kind is not None) if labels else table.counts(name, ids, classes)
 

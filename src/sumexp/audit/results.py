@@ -37,7 +37,6 @@ class Line:
         nats: its cost as a divergence, or an upper bound; 0 without a cost.
         sure: whether the cost is not only an upper bound.
         source: the theorem, or the place in the book.
-        claim: the entry of the book's register that proves it.
         code: lines of code for the fix.
         instead: whether the fix replaces the change of the scheme.
     """
@@ -49,7 +48,6 @@ class Line:
     nats: float = 0.0
     sure: bool = True
     source: str = ""
-    claim: str = ""
     code: str = ""
     instead: bool = False
 
@@ -183,14 +181,15 @@ class Audit:
         shares = ", ".join(f"{g} {signed(x)}" for g, x in zip(GROUPS, s.shift, strict=True))
         gap = "" if math.isnan(s.gap) else f", where the loss is {nats(s.gap)} nats lower than at the truth"
         error = f" ± {nats(s.kl_error)}" if s.kl_error > max(1e-3, 0.05 * s.kl) else ""
-        names = [f.name for f in self.faults if f.found]
+        names = "; ".join(f.name for f in self.faults if f.found) or "no known fault found"
+        unseen = "".join(f"; not tested: {f.name}, {f.says}" for f in self.faults if f.found is None)
         return (
             f"{decision.verdict.capitalize()}: {decision.sentence}",
             f"minimum   {nats(s.kl)}{error} nats of KL from the truth (0 is best){gap}; {s.overlap:.3g} of the "
             f"true top {min(10, self.labelled)} stay there; scores too high (+) or too low (-): {shares} nats",
             f"negatives {digits(self.negatives, 6)} per example, {percent(self.rates.any_hit, 2)} of examples with an "
             "accidental hit",
-            f"faults    {'; '.join(names) if names else 'no known fault found'}",
+            f"faults    {names}{unseen}",
             *(f"{line.name:9s} {line.says}" for line in self.more),
             f"advice    {decision.change or 'change nothing'}",
         )
@@ -208,7 +207,7 @@ class Audit:
             lines += [f"KL (nats) by spread of log P(y|x)/pi(y):   {spreads}", ""]
         if self.numbers:
             lines += [*_numbers(self.numbers), ""]
-        faults = [folded(f"fault     {f.name}: {f.says}") for f in self.faults if f.found]
+        faults = [folded(f"fault     {f.name}: {f.says} ({f.source})") for f in self.faults if f.found]
         lines += [*faults, ""] if faults else []
         if self.served:
             lines += [folded(f"served    {self.served}"), ""]
@@ -282,7 +281,10 @@ def folded(line: str, indent: int = 10) -> str:
 
 def _schemes(rows: Sequence[Row]) -> list[str]:
     """The table of schemes; a long title takes several lines."""
-    lines = [f"{'scheme':32s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s}"]
+    lines = [
+        "in nats: KL from the truth; loss at the truth minus the least; errors of scores",
+        f"{'scheme':32s} {'KL':>9s} {'loss':>8s} {'head':>7s} {'torso':>7s} {'tail':>7s} {'top10':>5s}",
+    ]
     for each in rows:
         first, *rest = wrap(each.title, 32, subsequent_indent="  ")
         shift = " ".join(f"{signed(x):>7s}" for x in each.shift)
@@ -293,7 +295,7 @@ def _schemes(rows: Sequence[Row]) -> list[str]:
 
 def _numbers(numbers: Sequence[ByNumber]) -> list[str]:
     """The table of numbers of negatives, of the first example."""
-    lines = ["negatives        KL    loss minus full loss, at the truth"]
+    lines = ["negatives        KL    loss minus full loss, at the truth ± over negatives (nats)"]
     for m, kl, loss, deviation in numbers:
         lines.append(f"{m:9,} {nats(kl):>9s} {nats(loss):>22s} ± {digits(deviation, 2)}")
     return lines
