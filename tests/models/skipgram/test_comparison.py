@@ -45,6 +45,5 @@ def test_the_optimum_and_independence_are_the_ends_of_the_scale() -> None:
     assert at_best.won == pytest.approx(1, abs=1e-12)
     assert at_best.weighted == pytest.approx(1, abs=1e-12)
     assert at_best.unweighted == pytest.approx(1, abs=1e-12)
-    assert at_best.unseen < -50
     nothing = LAW.y.log() - log_q - log(4)
     assert skipgram.compare(LAW, nothing.expand(3, 3) + 1e-9 * LAW.p, 4, log_q).won == pytest.approx(0, abs=1e-6)

@@ -51,11 +51,6 @@ class Method:
     form: Form
     negatives: int = 0
 
-    @property
-    def name(self) -> str:
-        """The form, and m where it has one."""
-        return f"{self.form} {self.negatives}" if self.form == "popularity" else self.form
-
 
 @dataclass(frozen=True)
 class Plan:

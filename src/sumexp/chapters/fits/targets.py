@@ -43,11 +43,6 @@ class Target:
     dropped: float
 
     @property
-    def values(self) -> Tensor:
-        """The values that the classes stand for, [K]."""
-        return self.first + torch.arange(len(self.p))
-
-    @property
     def floor(self) -> float:
         r"""What :math:`\mathrm{KL}(q\|\cdot)` to the law as it is exceeds that to ``p`` by, whatever q.
 

@@ -39,16 +39,13 @@ class Comparison:
 
     Attributes:
         weighted: correlation over the pairs seen, each by its probability.
-        unweighted: correlation over the pairs seen, all alike.
-        unseen: the mean learned PMI of the pairs never seen, whose exact one is minus infinity: they are in neither
-            correlation.
+        unweighted: correlation over the pairs seen, all alike; those never seen have the PMI minus infinity.
         won: the part of the loss between independence (PMI 0) and the optimum that the scores have won; 1 at the
             optimum, and negative where they are worse than independence.
     """
 
     weighted: float
     unweighted: float
-    unseen: float
     won: float
 
 
@@ -73,6 +70,5 @@ def compare(joint: Joint, scores: Tensor, negatives: int, log_q: Tensor | None =
     return Comparison(
         weighted=correlation(learned[seen], exact, p),
         unweighted=correlation(learned[seen], exact, torch.ones_like(p)),
-        unseen=learned[~seen].mean().item(),
         won=(most - reached) / (most - least),
     )
