@@ -1,4 +1,4 @@
-"""What a long computation is given besides its config (a progress bar, a checkpoint), and what it gives back."""
+"""The interface of a training task: config, progress bar and checkpoint in, a result out."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Result:
 
 
 class Checkpoint(Protocol):
-    """Where a computation leaves what it needs to go on after it was killed."""
+    """Keeps what a killed computation needs to resume."""
 
     def load(self) -> State | None:
         """What was saved last; None at the first start."""
@@ -43,7 +43,7 @@ class Checkpoint(Protocol):
 
 
 class _NoCheckpoint:
-    """Keeps nothing: a killed computation starts anew."""
+    """Keeps nothing: a killed computation starts over."""
 
     def load(self) -> None:
         """None."""

@@ -1,4 +1,4 @@
-"""What chapters that compare trained methods draw and tabulate alike: points with intervals, and cells of tables."""
+"""Points with intervals and cells of tables, shared by the chapters that compare trained methods."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

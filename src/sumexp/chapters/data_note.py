@@ -1,4 +1,4 @@
-"""What a page says of its data and runs: from which it was built, and what command makes more."""
+"""The data and runs that a page was built from, and the commands that fetch or compute more."""
 
 from collections.abc import Collection, Sequence
 from html import escape

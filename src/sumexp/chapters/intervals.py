@@ -1,4 +1,4 @@
-r"""What repeated runs decide: intervals over seeds, and the rules by which chapters and the register read them.
+r"""Intervals over seeds, and the rules by which chapters and the register decide from them.
 
 Asked is the median over seeds, of one method's number or of the difference of two methods that share their seeds
 (initial weights, order of the data, uniform numbers behind the noise). It is not the mean: where one run in ten

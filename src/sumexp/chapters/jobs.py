@@ -1,4 +1,4 @@
-"""Runs that a chapter asks for: ``sumexp.chapters.X.grids`` declares its own in ``GRIDS``, by which they are found."""
+"""The runs of a chapter, which ``sumexp.chapters.X.grids`` declares in ``GRIDS``."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-r"""Which labels a sampled softmax favours, and which its upper bound says that it favours.
+r"""The labels that a sampled softmax favours, and those that its upper bound favours.
 
 Rawat et al. read a sampler's effect on frequent and rare labels from Jensen's bound on the expected loss. Where the
 bound and the loss have different minimisers, only the loss's is what training reaches.

@@ -82,7 +82,7 @@ class Limited:
 
 
 def trained(world: towers.World, limited: Limited, served: Served, steps: int = 300, seed: int = 0) -> Tensor:
-    """The served scores [contexts, items] at the least mean loss that L-BFGS finds in so many steps.
+    """The served scores [contexts, items] at the smallest mean loss that L-BFGS finds.
 
     Raises:
         ValueError: if ``served`` is unknown.

@@ -75,7 +75,7 @@ class Towers(nn.Module):
         return F.normalize(self.items if items is None else F.embedding(items, self.items), dim=1)
 
     def offset(self, items: Tensor | None) -> Tensor:
-        """What scores of items [C] have besides the product, [C]."""
+        """The summand of the scores of items [C] that no user changes, [C]."""
         return (self.numbers if items is None else self.numbers[items]) + self.constant
 
     def forward(self, users: Tensor, items: Tensor | None) -> Tensor:

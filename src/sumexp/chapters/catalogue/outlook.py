@@ -1,4 +1,4 @@
-r"""What the exact minima with free scores predict for each form on a catalogue.
+r"""Recall and KL at the exact minimum of each form, with free scores, on a catalogue.
 
 The laws are estimates: towers with numbers, trained on all items with a seed that is not compared, give
 :math:`\hat P(y\mid x)` of some users; q are the frequencies. For each form and user the scores f at the exact minimum

@@ -1,4 +1,4 @@
-"""Users and items, and four disjoint parts of their pairs: to train on, to pick on, and two to judge on.
+"""Users and items, and four disjoint parts of their pairs: training, validation, and two test sets.
 
 *Validation* and *held* pairs are drawn from the published training pairs, all equally likely: one law with what is
 trained on. *Public* pairs are the published test pairs of the same users and items: another law.
@@ -58,7 +58,7 @@ def load(source: Source, users: int, least: int, seed: int) -> Parts:
     Args:
         source: Gowalla, or a catalogue that is drawn here.
         users: how many, the same for every seed.
-        least: an item is kept if it has so many published training pairs with these users.
+        least: the fewest published training pairs with these users that keep an item.
         seed: of the split.
 
     Raises:

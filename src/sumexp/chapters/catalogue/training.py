@@ -1,4 +1,4 @@
-r"""Training one form at several learning rates, each judged on validation pairs after every epoch; the best is kept.
+r"""Train one form at several learning rates; validation pairs pick the rate and the epoch.
 
 Adam at a constant rate, batches of pairs in random order, a last one that is not whole left out. A rate ends when
 `PATIENCE` epochs in a row have improved neither the validation NDCG of f nor that of :math:`f+\log q`. For each of

@@ -1,4 +1,4 @@
-"""The runs of the chapter as jobs: `sumexp.chapters.fits.protocols` says which there are."""
+"""The runs of `sumexp.chapters.fits.protocols` as jobs."""
 
 from collections.abc import Mapping
 

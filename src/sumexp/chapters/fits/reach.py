@@ -1,4 +1,4 @@
-r"""How far a descent must go and how far it goes: why families of noise differ in speed.
+r"""The distance to the solution and the speed of a descent: why families of noise differ.
 
 Every family meets every target without a zero (:func:`solution`), so what distinguishes fits of equal length is how
 much one unit of :math:`\theta` moves the law. Near the uniform law the Jacobian is

@@ -1,4 +1,4 @@
-"""How often each label occurs in the data sets of the catalogue: how long their tails are.
+"""Label frequencies in the data sets of the catalogue.
 
 It only reads and is imported by name, so that no run depends on it.
 """

@@ -1,4 +1,4 @@
-"""The long-tailed training sets: which images of which classes."""
+"""The long-tailed training sets."""
 
 from collections.abc import Mapping
 

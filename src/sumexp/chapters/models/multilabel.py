@@ -222,7 +222,7 @@ class Learner(descent.Learner):
     """
 
     def __init__(self, config: MultilabelConfig, queries: Tensor, gains: Tensor, device: str = "cpu") -> None:
-        """Start anew on queries [n, features] and the gains of their items [n, L]."""
+        """Start on queries [n, features] and the gains of their items [n, L]."""
         super().__init__(device)
         self.config, self.queries, self.gains, self.names = config, queries, gains, [config.loss]
         self.steps = math.ceil(len(queries) / config.batch)

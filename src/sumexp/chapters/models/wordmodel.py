@@ -269,7 +269,7 @@ class Learner(descent.Learner):
     def __init__(
         self, config: WordModelConfig, counts: sparse.csr_array, unigram: NDArray[np.float64], device: str
     ) -> None:
-        """Start anew, with the counts n_cw and the shares of the following words [V]."""
+        """Start from the counts n_cw and the shares of the following words [V]."""
         super().__init__(device)
         self.config, self.counts, self.totals = config, counts, torch.from_numpy(counts.sum(axis=1))
         self.tokens = float(self.totals.sum())

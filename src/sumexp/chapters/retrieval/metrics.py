@@ -1,4 +1,4 @@
-"""What needs no model: the propensities of labels, and the list of the most frequent ones."""
+"""Propensities of labels, and the list of the most frequent ones: neither needs a model."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the figures with sliders are drawn from: for each, exact curves over a grid of settings.
+"""Exact curves over a grid of settings, for the figures with sliders.
 
 Each function takes the module ``claimbook.authoring.interactive``, whose `Control`, `Panel` and `Line` it fills in. A
 module is one chapter's, so that a chapter runs again for its own figures only: `draws` is of `expectations`, `failures`

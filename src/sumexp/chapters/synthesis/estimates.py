@@ -1,4 +1,4 @@
-r"""Estimates of one softmax probability :math:`F = 1/(1+\sum_i a_i)`: what each reads, how far and how widely it errs.
+r"""Estimates of one softmax probability :math:`F = 1/(1+\sum_i a_i)`: logit evaluations, bias and standard deviation.
 
 Bias, deviation and cost are exact: integrals over Laplace transforms, no sampling. ``log_a`` [n] are the logits of the
 negatives minus that of the label, and k the number of reads or draws.

@@ -1,4 +1,4 @@
-"""What trained stacks say: runs gathered by case, temperatures chosen on validation, comparisons paired by seed.
+"""Runs of trained stacks by case, temperatures chosen on validation, and differences paired by seed.
 
 A case is a member but for its seed, which is set to 0; its runs are ordered by seed.
 """

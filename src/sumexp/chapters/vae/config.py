@@ -14,7 +14,7 @@ Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist
 
 @dataclass(frozen=True)
 class Temperature:
-    r"""The schedule :math:`\tau_t = \max(\tau_{\min}, \tau_0e^{-rt})`, t the step, refreshed every so many steps.
+    r"""The schedule :math:`\tau_t = \max(\tau_{\min}, \tau_0e^{-rt})`, t the step, refreshed every ``every`` steps.
 
     The public code refreshes at the end of a step t that is a multiple of ``every``, so that step t + 1 is the first
     to see :math:`\tau_t`: steps 0 to 1000 have :math:`\tau_0`, steps 1001 to 2000 have :math:`\tau_{1000}`.
@@ -45,7 +45,7 @@ class Temperature:
 
 
 def public(steps: int) -> Temperature:
-    """The schedule of the public code, compressed: its 150,000 steps, at whose end it is 0.225, in so many.
+    """The schedule of the public code, from 1 to 0.225 in 150,000 steps, compressed into ``steps``.
 
     That is 300 epochs of 500 steps; for 150,000 it is ``Temperature()``.
 

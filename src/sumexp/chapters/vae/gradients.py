@@ -30,7 +30,7 @@ Loss: TypeAlias = Callable[[Tensor], Tensor]
 """z [A, B, N, K], one-hot or relaxed, to the loss of each image [A, B]."""
 
 BLOCKS = 20
-"""The draws are made in so many blocks, whose spread gives the standard errors."""
+"""Number of blocks of draws; their spread gives the standard errors."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Quality:
     deviation: Tensor
 
     def error(self, draws: int) -> Tensor:
-        """Root mean square error of the mean of so many independent draws, relative to the size [S]."""
+        """Root mean square error of the mean of independent draws, relative to the size [S]."""
         return (self.bias.square() + self.deviation.square() / draws).sqrt()
 
 

@@ -1,4 +1,4 @@
-r"""What trained methods say: differences paired by seed, and orders against predictions.
+r"""Differences of trained methods, paired by seed, and their order compared with a prediction.
 
 Of each method there is a table of errors by class for each seed [seeds, C]; an error of a group is the mean over its
 classes, and a difference of two methods the interval of the differences seed by seed. What such an interval decides

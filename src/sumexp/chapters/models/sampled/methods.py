@@ -1,4 +1,4 @@
-r"""Losses with and without sampled negatives, as methods that are compared: what each is, and its loss on a batch.
+r"""Methods with and without sampled negatives, and their losses on a batch.
 
 Several methods are trained side by side on the scores of all classes [S, B, C]; those of one law and one m have the
 same draws, hits left out or kept. The negatives of an example are m draws of the law: uniform, or the labels of the

@@ -1,4 +1,4 @@
-r"""What theory says of each method before anything is trained, from the label frequencies alone.
+r"""The offset that theory predicts for each method before training, from the label frequencies alone.
 
 Let :math:`\pi` be the frequencies, and let x say nothing. The exact minimiser f of the method's implicit loss then
 scores class y by :math:`f_y`, the true scores are :math:`\log\pi_y`, and

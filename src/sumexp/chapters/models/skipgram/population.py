@@ -1,4 +1,4 @@
-"""Pairs of words that stand near each other, and the law that their counts are."""
+"""Counts of neighbouring words, and their empirical distribution."""
 
 from dataclasses import dataclass
 from functools import cached_property
