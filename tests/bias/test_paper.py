@@ -305,7 +305,7 @@ def test_shifting_the_logits_changes_the_right_side_of_8_too() -> None:
 @pytest.mark.claim("bias-footnote-3", shows="correction", evidence="exact")
 def test_index_aware_estimators_are_covered_by_the_mixed_difference() -> None:
     # Whatever is put out at each (index, value): every history's own mixed difference is zero, exactly, so the weights
-    # may depend on the index. (The step for all n and k is in test_bias_certificates.)
+    # may depend on the index. (The step for all n and k is in test_certificates.)
     for n in range(2, 6):
         for k in range(1, n):
             scheme = reading.without_replacement(n, k)
