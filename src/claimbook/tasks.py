@@ -77,7 +77,7 @@ class Job(Protocol):
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Its length on ``cpu``, one core, and on ``cuda``."""
+        """Its duration on a core (``cpu``) and on a GPU (``cuda``)."""
 
     @property
     def condense(self) -> Callable[[Arrays], Arrays]:

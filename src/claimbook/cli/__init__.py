@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line; an error of the user's input or surroundings is one message on stderr and exit code 1."""
+    """Run the command line; a `BookError` is a message on stderr and exit code 1."""
     from claimbook.cli.commands import app
 
     signal.signal(signal.SIGTERM, _end)

@@ -1,4 +1,4 @@
-"""``claimbook book``, ``claimbook pdf`` and ``claimbook notebook run``: build the book, print it, run one notebook."""
+"""``claimbook book``, ``claimbook pdf`` and ``claimbook notebook run``: build the book, print it, run a notebook."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-notebook_app = typer.Typer(no_args_is_help=True, help="Run one notebook with parameters of your own.")
+notebook_app = typer.Typer(no_args_is_help=True, help="Run a notebook with your parameters.")
 
 Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
@@ -19,7 +19,7 @@ def book_command(
     device: Device = "auto",
     cores: Cores = ALL,
     only: Annotated[str, typer.Option(help="Chapters to execute, separated by spaces; all by default.")] = "",
-    stored: Annotated[str, typer.Option(help="1: render what the store has; partial: even if entries lack.")] = "",
+    stored: Annotated[str, typer.Option(help="1: render what the store has; partial: even without some.")] = "",
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
     from claimbook.pipeline import book
@@ -28,7 +28,7 @@ def book_command(
 
 
 def step_command(step: str, argument: str) -> None:
-    """Run one step of the build that is planned here: notebook NAME, or pages CORES."""
+    """Run a step of the planned build: notebook NAME, or pages CORES."""
     from claimbook.pipeline import book
 
     book.step(step, argument)
@@ -47,7 +47,7 @@ def run_command(
     parameters: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE")] = None,
     output: Annotated[Path | None, typer.Option(help="Where the executed notebook goes.")] = None,
 ) -> None:
-    """Execute one notebook; the book and the store's notebooks stay as they are."""
+    """Execute a notebook; the book and the store stay unchanged."""
     from shutil import copy2
     from tempfile import TemporaryDirectory
 

@@ -1,4 +1,4 @@
-"""``claimbook runs``: what the store holds of training runs, what a grid lacks and costs, and computing it."""
+"""``claimbook runs``: the training runs of a grid, the cost of the missing runs, and computing them."""
 
 from pathlib import Path
 from typing import Annotated
@@ -40,7 +40,7 @@ def run_command(
     only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so, here.")] = "",
     cores: Cores = 1,
 ) -> None:
-    """Compute the runs of a grid that the store lacks."""
+    """Compute the runs of a grid that are missing from the store."""
     from claimbook import BookError
     from claimbook.grids.filling import fill, leave_marks
     from claimbook.grids.jobs import computations, jobs_of, run
@@ -83,7 +83,7 @@ def check_command(
     runs: Annotated[int, typer.Option(help="How many: the shortest of each task, then others.")] = 3,
     device: Device = "auto",
 ) -> None:
-    """Compute some of the runs that come with the book again, and compare; the exit code is 1 if one differs."""
+    """Recompute some of the runs that come with the book, and compare; the exit code is 1 if any differs."""
     from tempfile import TemporaryDirectory
 
     from claimbook.grids import results

@@ -1,4 +1,4 @@
-"""Computing the runs of a grid, several side by side."""
+"""Computing the runs of a grid in parallel."""
 
 from claimbook import BookError
 from claimbook.grids.jobs import by_source, computations, jobs_of
@@ -10,7 +10,7 @@ from claimbook.store.provenance import Meter
 
 
 def fill(grid: str, profile: str, device: str, cores: int) -> None:
-    """Compute the runs of a grid that the store lacks."""
+    """Compute the runs of a grid that are missing from the store."""
     log = default().root / "logs" / f"{grid}-{profile}-{device}.log"
     tasks = longest_first(grid, profile, device)
     if tasks and (missing := scheduler.run(tasks, cores, log)):
@@ -21,12 +21,12 @@ def fill(grid: str, profile: str, device: str, cores: int) -> None:
 
 
 def longest_first(grid: str, profile: str, device: str) -> list[Task]:
-    """The runs of a grid that the store lacks: no core waits for a long one at the end."""
+    """The runs of a grid missing from the store, the longest first, so that no core idles at the end."""
     jobs, arguments = jobs_of(grid, profile), ("runs", "run", "--grid", grid, "--profile", profile, "--device", device)
     both = sorted(
         zip(jobs, computations(jobs, device), strict=True), key=lambda pair: pair[0].seconds[device], reverse=True
     )
-    missing = {wanted.key for wanted in default().lacking(wanted for _, wanted in both)}
+    missing = {wanted.key for wanted in default().missing(wanted for _, wanted in both)}
     return [
         Task(wanted, (*arguments, "--only", wanted.key), device == "cuda", job.threads)
         for job, wanted in both

@@ -1,6 +1,6 @@
-"""The driver of a build: find what is lacking, have it computed, render the pages, show them in ``build/``.
+"""The driver of a build: find what is missing, compute it, render the pages, show them in ``build/``.
 
-What takes long are its steps, each a process of its own, which ends when the driver does, however it ends.
+Each long step is a separate process, which ends with the driver, however that ends.
 """
 
 import gc
@@ -37,8 +37,8 @@ def build(profile: str, device: str, only: str, cores: int, *, stored: str = "")
     """
     choice("STORED", stored, ("", "1", "partial"))
     arguments = profile, device, only, stored
-    # Most builds have nothing to do, which the bytes of the sources and the list of runs and grids show before anything
-    # is worked out. What else is stored they do not show.
+    # Most builds have nothing to do: the bytes of the sources and the list of runs and grids show it without a plan.
+    # They do not show what else is stored.
     if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
         return PAGE
     plan = plans.make(profile, device, only, stored=bool(stored))
@@ -58,11 +58,11 @@ def build(profile: str, device: str, only: str, cores: int, *, stored: str = "")
 
 
 def execute(plan: Plan, cores: int) -> None:
-    """Have the chapters executed that the store lacks."""
-    lacking = default().lacking(plan.notebooks[name] for name in plan.selected)
-    # Chapters of grids train, which takes longest: they come first, so that no core waits for one at the end.
-    lacking.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
-    tasks = [Task(one, ("step", "notebook", one.name), one.settings.get("device") == "cuda") for one in lacking]
+    """Execute the selected chapters that are not in the store."""
+    missing = default().missing(plan.notebooks[name] for name in plan.selected)
+    # Chapters with grids train, which takes longest: they start first, so that no core idles at the end.
+    missing.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
+    tasks = [Task(one, ("step", "notebook", one.name), one.settings.get("device") == "cuda") for one in missing]
     share, log = 1, BUILD / "logs" / "chapters.log"
     if names := ", ".join(task.wanted.name for task in tasks if task.gpu):
         share = 1 if plan.profile == "paper" else gpu_shares(cores)
@@ -74,7 +74,7 @@ def execute(plan: Plan, cores: int) -> None:
 
 
 def _check_stored(plan: Plan) -> None:
-    """Fail if the store lacks a chapter or the outcomes of a test module."""
+    """Fail if a chapter or the outcomes of a test module are missing from the store."""
     store = default()
     chapters = [name for name, wanted in plan.notebooks.items() if store.find(wanted) is None]
     undecided = [one.name for one in plan.undecided(store)]
@@ -87,13 +87,13 @@ def _check_stored(plan: Plan) -> None:
 
 
 def _decide(plan: Plan, cores: int) -> None:
-    """Have the tests run that decide claims and whose outcomes the store lacks; one that fails is evidence too."""
+    """Run the test modules of claims whose outcomes are not in the store; a failing test is evidence too."""
     store, log = default(), BUILD / "logs" / "evidence.log"
-    lacking = plan.undecided(store)
-    if not lacking:
+    missing = plan.undecided(store)
+    if not missing:
         return
-    files = [file_of(one.name).as_posix() for one in lacking]
-    workers = min(cores, len(files)) if len(files) > 1 else 0  # one module needs none
+    files = [file_of(one.name).as_posix() for one in missing]
+    workers = min(cores, len(files)) if len(files) > 1 else 0  # a single module needs no workers
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     log.parent.mkdir(parents=True, exist_ok=True)
     with progress.shown(), progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
@@ -117,7 +117,7 @@ def _show(plan: Plan, cores: int) -> None:
 
 
 def step(name: str, argument: str) -> None:
-    """Run one step of the build that is planned here, in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
+    """Run a step of the planned build in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
     processes.bind()
     plan = Plan.model_validate_json(PLAN.read_bytes())
     if name == "pages":
@@ -134,7 +134,7 @@ def step(name: str, argument: str) -> None:
 
 
 def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
-    """Run a module of Python as a process of its own, which ends when this one does; its exit status."""
+    """Run a Python module in a child process that ends with this process; returns its exit status."""
     processes.drive()
     command, surroundings = [sys.executable, "-m", module, *arguments], os.environ | notebooks.SURROUNDINGS
     return subprocess.run(command, env=surroundings, stdout=output, stderr=output, check=False).returncode

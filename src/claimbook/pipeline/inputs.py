@@ -91,7 +91,7 @@ def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
 
 
 def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
-    """By grid the data sets whose runs a notebook shows if they are there: ``sumexp: {runs: {GRID: [...]}}``."""
+    """By grid, the data sets whose runs a notebook shows if available: ``sumexp: {runs: {GRID: [...]}}``."""
     return {grid: tuple(names) for grid, names in (source.declared.get("runs") or {}).items()}
 
 

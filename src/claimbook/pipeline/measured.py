@@ -25,7 +25,7 @@ EQUAL = 1.1
 
 
 def text(files: Sequence[File], title: str | None = None) -> str:
-    """All tables of the files with their titles, or the one of that title without it, in MyST."""
+    """All tables of the files with their titles, or the table of the given title alone, in MyST."""
     tables = {name: rows for file in files for name, rows in file["tables"].items() if title in (None, name)}
     shown = (_titled(name, rows) if title is None else _table([*map(cells, rows)]) for name, rows in tables.items())
     notes = (file["note"] for file in files if file.get("note"))

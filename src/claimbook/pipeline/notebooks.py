@@ -1,4 +1,4 @@
-"""Run one notebook: checked parameters in; executed notebook and provenance out, or a plain message."""
+"""Run a notebook: checked parameters in; executed notebook and provenance out, or a plain message."""
 
 import ast
 import json
@@ -29,11 +29,11 @@ SURROUNDINGS = {
     "PYTHONHASHSEED": "0",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
 }
-"""What is fixed in the environment of who computes: Python and libraries read it when they start."""
+"""Environment variables fixed for every notebook: Python and libraries read them when they start."""
 
 
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
-    """The parameters that the notebook runs with: its own defaults, replaced by ``given`` (each ``name=value``)."""
+    """The notebook's parameters: its defaults, replaced by ``given`` (each ``name=value``)."""
     import jupytext
 
     path = source_path(name)
@@ -88,7 +88,7 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
     from traitlets.config import Config
 
     class Manager(AsyncKernelManager):
-        """Ends a kernel without interrupting it first: one still at its last message would say so on the terminal."""
+        """Ends a kernel without interrupting it first: a kernel at its last message would print the interrupt."""
 
         async def _async_interrupt_kernel(self) -> None:
             pass

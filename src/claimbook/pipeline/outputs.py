@@ -21,7 +21,7 @@ def noted(output: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def staged(output: Mapping[str, Any]) -> dict[str, Any]:
-    """An output as MyST-NB reads it: texts in one piece, numbers and sentences under the names that the prose glues."""
+    """An output as MyST-NB reads it: joined texts, numbers and sentences under the names that the prose glues."""
     if output["output_type"] == "stream":
         return {"output_type": "stream", "name": output["name"], "text": "".join(output["text"])}
     mark = noted(output)

@@ -25,13 +25,13 @@ STAGE = BUILD / "stage"
 DECIDING = "tests"
 """Where in there the test modules are that decide claims."""
 KEPT = 8
-"""How many renderings the store keeps: going back to one costs nothing, and each is large."""
+"""How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
 Shown = Mapping[str, Entry | None]
 
 
 def chapters(plan: Plan) -> dict[str, Entry | None]:
-    """For each chapter the execution that its page shows: the one asked for, else the last one there is."""
+    """For each chapter the execution that its page shows: the planned one, else the latest in the store."""
     store = default()
     return {
         name: store.find(wanted) or next(reversed(store.entries("notebook", name)), None)

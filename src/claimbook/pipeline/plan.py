@@ -27,7 +27,7 @@ class Plan(BaseModel):
     evidence: Mapping[str, Computation]
 
     def undecided(self, store: Store) -> list[Computation]:
-        """The test modules whose outcomes are lacking, or rest on the lack of a training run that is there now."""
+        """The test modules whose outcomes are missing, or were decided without a training run that exists now."""
         return [wanted for wanted in self.evidence.values() if outcomes.find(store, wanted) is None]
 
 

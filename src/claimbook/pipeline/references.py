@@ -49,7 +49,7 @@ def printed(notebook: NotebookNode, resources: dict[str, Any]) -> Processed:
 
 
 def write(notebook: NotebookNode, path: Path) -> None:
-    """Write a notebook with one cell a line."""
+    """Write a notebook with a cell per line."""
     content = json.loads(nbformat.writes(notebook))
     cells = ",\n".join(json.dumps(cell, ensure_ascii=False) for cell in content.pop("cells"))
     path.write_text(f'{{"cells": [\n{cells}\n],\n{json.dumps(content)[1:]}\n', "utf-8")

@@ -30,8 +30,8 @@ def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
 
     source, said = stage.resolve(), StringIO()
     with redirect_stderr(said), catch_warnings():
-        # sphinx-external-toc looks at every object there is: at a proxy whose object is gone it fails, and torch warns
-        # when one of its own is looked at.
+        # sphinx-external-toc inspects every live object: it fails at a dead proxy, and torch warns when its
+        # objects are inspected.
         gc.collect()
         filterwarnings("ignore", "`torch.distributed.reduce_op` is deprecated", FutureWarning)
         failed = build_sphinx(

@@ -1,6 +1,6 @@
-"""Running commands of ``claimbook`` side by side, each in a process of its own.
+"""Run commands of ``claimbook`` in parallel, each in a separate process.
 
-A command computes an entry of the store, which appears whole or not at all. What is missing afterwards has failed.
+A command computes an entry of the store, which appears whole or not at all: a missing entry is a failure.
 """
 
 import os
@@ -28,7 +28,7 @@ class Task:
 
 
 def run(tasks: Sequence[Task], cores: int, log: Path, *, share: int = 1) -> list[Task]:
-    """Run the tasks, the first one first, and show their progress; returns those whose entries are missing at the end.
+    """Run the tasks in order and show their progress; returns those whose entries are missing at the end.
 
     As many run at a time as fit on the cores, ``share`` of them on the GPU. A failure stops no other task. Their output
     goes to the terminal, and with their names to the log.
@@ -55,7 +55,7 @@ def run(tasks: Sequence[Task], cores: int, log: Path, *, share: int = 1) -> list
 
 
 def _run(task: Task, log: TextIO) -> None:
-    """Run one task and pass its output on, line by line."""
+    """Run a task and pass its output on, line by line."""
     command = subprocess.Popen(
         [*COMMAND, *task.arguments],
         env=os.environ | {"PYTHONHASHSEED": "0"},

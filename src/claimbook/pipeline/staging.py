@@ -27,7 +27,7 @@ _UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[
 
 
 def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
-    """Lay out the book's sources anew: settings, pages, and a notebook with outputs for each chapter.
+    """Lay out the book's sources: settings, pages, and a notebook with outputs for each chapter.
 
     What readers may take away and Sphinx need not read is next to them: chapters as written, the data of figures.
     ``shown`` has for each chapter the execution whose outputs the page shows, ``keys`` the key of the one it should.
@@ -123,7 +123,7 @@ def _keeps_books(cell: Mapping[str, Any]) -> bool:
 
 
 def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> list[dict[str, Any]]:
-    """What a page shows of a cell; printed text in one piece: it arrives in pieces that differ each time."""
+    """What a page shows of a cell; printed text is joined, since it arrives in pieces that differ each time."""
     shown: list[dict[str, Any]] = []
     for output in outputs:
         mark = noted(output)

@@ -21,7 +21,7 @@ DAMAGED = "damaged"
 
 @dataclass(frozen=True)
 class Line:
-    """One computation, how far it is, and what its entry cost; the key tells runs of one task apart."""
+    """A computation, its state and the cost of its entry; the key tells runs of a task apart."""
 
     kind: str
     name: str
@@ -105,7 +105,7 @@ def _changes(store: Store, name: str, wanted: Computation) -> list[str]:
     earlier = store.entries(wanted.kind, wanted.name)
     if not earlier:
         return [f"{name}: {state}, and nothing of it was ever computed"]
-    # The last one of the same parameters, if there is any.
+    # The latest entry of the same parameters, if any.
     last = ([entry for entry in earlier if _settings(entry.computation) == _settings(wanted)] or earlier)[-1]
     when = last.provenance.finished[:16].replace("T", " ")
     if last.computation.key == wanted.key and state == "missing":

@@ -118,7 +118,7 @@ def code_of(named: Mapping[str, str]) -> str:
 
 
 def origin(keys: Iterable[str]) -> str:
-    """Where the runs of these keys come from, if one of them came with the book; empty else."""
+    """The origin of the runs with these keys if any came with the book; else empty."""
     found = [run for run in _known().values() if run.key in set(keys)]
     changed = ", and its code has changed since" * any(run.is_stale for run in found)
     return f"came with the book{changed}" if found else ""
@@ -156,7 +156,7 @@ def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Array
 
 
 def add_check(grid: str, check: Mapping[str, Any]) -> None:
-    """Note that some runs of a file were computed again; of checks with one code the last counts."""
+    """Record that some runs of a file were recomputed; the last check of the same code counts."""
     path, _ = files(grid)
     old = json.loads(path.read_text("utf-8"))
     _write(path, old | {"checks": [one for one in old["checks"] if one["code"] != check["code"]] + [dict(check)]})

@@ -33,7 +33,7 @@ class Checkpoint:
             computation, seconds, state = read(self.path, self._device)
             if computation.key != self._computation.key:
                 raise ValueError("it is of another run")
-        except Exception as error:  # whatever is wrong with it, the run can start anew
+        except Exception as error:  # whatever is wrong, the run can restart
             said = str(error).partition(". ")[0] or type(error).__name__  # without torch's advice to load it unsafely
             _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, said)
             return None
@@ -57,7 +57,7 @@ class Checkpoint:
                 part.replace(self.path)
             except BaseException as error:
                 part.unlink(missing_ok=True)
-                if isinstance(error.__context__, OSError):  # torch hides it behind an error of its own
+                if isinstance(error.__context__, OSError):  # torch wraps it in another error
                     raise error.__context__ from error
                 raise
         self._saved = time.perf_counter()

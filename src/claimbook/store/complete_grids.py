@@ -27,7 +27,7 @@ def mark(grid: str, source: str, profile: str, device: str) -> Computation:
 
 
 def trained(grid: str, names: Iterable[str], profile: str, device: str, seed: int = 0) -> list[str]:
-    """The data sets on which a chapter shows models: at profile ``cpu`` those whose runs are all there.
+    """The data sets on which a chapter shows models: at profile ``cpu`` those with all runs.
 
     At the other profiles those that are there themselves: ``smoke`` trains for a moment, and ``paper`` is asked for.
     A grid has runs of one first seed; a reader's ``seed`` at ``cpu`` takes what the chapter falls back to.
@@ -38,7 +38,7 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str, seed: in
 
 
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
-    """A part of a chapter's key for each data set of its grid: whose runs it shows, if any."""
+    """A part of a chapter's key for each data set of its grid: where its runs come from, if any."""
     return {f"trained {name}": origin or "no" for name, origin in _origins(grid, names, profile, device).items()}
 
 

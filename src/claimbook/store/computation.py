@@ -30,7 +30,7 @@ class Computation:
         return {name.removeprefix(prefix): value for name, value in self.parts.items() if name.startswith(prefix)}
 
     def differences(self, other: "Computation") -> list[str]:
-        """In words which parts are not those of ``other``, the earlier one."""
+        """The parts that differ from the earlier computation ``other``, in words."""
         names = sorted(self.parts.keys() | other.parts.keys())
         pairs = [(name, other.parts.get(name), self.parts.get(name)) for name in names]
         return [_difference(name, before, now) for name, before, now in pairs if before != now]

@@ -1,4 +1,4 @@
-"""Entries of the store: where they lie, who computes them, how they are written, verified, listed and removed."""
+"""Entries of the store: their places and locks; writing, verifying, listing and removing them."""
 
 import errno
 import fcntl
@@ -87,8 +87,8 @@ class Store:
         """Whether there is an entry here, damaged or not."""
         return _is_there(self.path(computation))
 
-    def lacking(self, wanted: Iterable[Computation]) -> list[Computation]:
-        """The computations that the store lacks; deletes damaged entries."""
+    def missing(self, wanted: Iterable[Computation]) -> list[Computation]:
+        """The computations without an entry; deletes damaged entries."""
         absent = [computation for computation in wanted if self.find(computation) is None]
         for path in filter(_is_there, map(self.path, absent)):
             self.remove(path)
@@ -210,7 +210,7 @@ def read(path: Path) -> Entry:
 
 
 def whole(path: Path) -> Entry | None:
-    """The entry in a folder; None if there is none, or a damaged one."""
+    """The entry in a folder; None if it is missing or damaged."""
     with suppress(DamagedError):
         return read(path)
     return None
@@ -259,7 +259,7 @@ def _is_of_keeping(error: OSError, part: Path) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether a folder holds anything; who copies a store may make an empty one first."""
+    """Whether a folder holds anything; copying a store may leave an empty folder."""
     try:
         return path.is_dir() and any(path.iterdir())
     except PermissionError as error:

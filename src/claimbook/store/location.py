@@ -17,7 +17,7 @@ def default() -> Store:
 
 
 def in_words(error: BaseException) -> str:
-    """An error as a person reads it: one of ours, or a full disk and what to do; empty if it is another."""
+    """The message of a `BookError`, or of a full disk with the fix; empty for any other error."""
     if isinstance(error, BookError) or not is_full(error):
         return str(error) * isinstance(error, BookError)
     return f"{error}; free space (claimbook clean), or name another store than {default().root} by SUMEXP_STORE"

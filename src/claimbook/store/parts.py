@@ -152,13 +152,13 @@ def _re_exports(code: str) -> bool:
 
 
 def module(name: str) -> str:
-    """The part of one module of the package."""
+    """The part of a module."""
     return syntax(_path(name).read_text("utf-8"))
 
 
 @cache
 def _graph() -> grimp.ImportGraph:
-    """The imports of the packages when this process asked first; what is edited later changes its own part of a key."""
+    """The imports of the packages at the first call in this process."""
     try:
         return grimp.build_graph(
             *PACKAGES, include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
@@ -183,7 +183,7 @@ _providers = cache(metadata.packages_distributions)
 
 @cache
 def _required(distribution: str) -> frozenset[str]:
-    """The distributions that one requires here, without its extras."""
+    """The requirements of a distribution here, without its extras."""
     try:
         wanted = map(Requirement, metadata.requires(distribution) or ())
     except metadata.PackageNotFoundError:

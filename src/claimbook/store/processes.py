@@ -1,4 +1,4 @@
-"""No process outlives its driver: a process ends within seconds of the one that started it, however that one ends.
+"""No process outlives its driver: it ends within seconds of its parent, however that ends.
 
 A process that was killed by SIGKILL can end nobody, so each watches its parent, and the driver of the build, whose id
 is in the environment.
@@ -28,7 +28,7 @@ def drive() -> None:
 
 
 def follow() -> None:
-    """End this process with its driver, if it has one: a shell may end before what it started by ``nohup``."""
+    """End this process with its driver, if any: without a driver the parent may end first, as with ``nohup``."""
     if os.environ.get(DRIVER):
         bind()
 
@@ -56,7 +56,7 @@ def end(code: int) -> NoReturn:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, so that another one of its number is not taken for it; empty if it has ended."""
+    """The start time of a process, which tells it from a later process with the same id; empty if it has ended."""
     try:
         process = psutil.Process(pid)
         return "" if process.status() == psutil.STATUS_ZOMBIE else repr(process.create_time())

@@ -305,7 +305,7 @@ def stranger(store: Store) -> Iterator[Store]:
         store.root.chmod(0o700)
 
 
-@pytest.mark.parametrize("look", [Store.find, Store.status, Store.has, lambda store, one: store.lacking([one])])
+@pytest.mark.parametrize("look", [Store.find, Store.status, Store.has, lambda store, one: store.missing([one])])
 def test_a_store_that_may_not_be_read_is_one_clear_error(stranger: Store, look: Callable[..., object]) -> None:
     """Another user's was a traceback."""
     with pytest.raises(BookError, match=r"cannot read .*Permission denied; let its owner allow it, or name ano"):
