@@ -52,7 +52,6 @@ def test_metrics_are_those_of_the_package_with_earlier_items_excluded() -> None:
     for name, metric in (("recall", ranking.recall), ("ndcg", ranking.ndcg)):
         wanted = metric(scores, relevant, 20, exclude=before).mean().item()
         assert found[name] == pytest.approx(wanted, rel=1e-9)
-    assert sum(found["found"]) <= PARTS.held.nnz
 
 
 def test_of_equal_scores_the_own_item_comes_last() -> None:
@@ -98,8 +97,6 @@ def test_what_validation_picks_is_what_is_judged() -> None:
     rate, epoch = picked[0]
     alone = train(replace(TINY, rates=(TINY.rates[rate],), epochs=int(epoch) + 1))
     assert alone.arrays["recall"][0] == result.arrays["recall"][0]
-    assert np.array_equal(alone.arrays["found"][0], result.arrays["found"][0])
-    assert result.arrays["pairs"].sum(1).tolist() == [72, 72, 180, 180, 180]
 
 
 def test_a_batch_larger_than_the_pairs() -> None:

@@ -29,32 +29,30 @@ class Baseline:
 def judge(
     config: Baseline, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
-    """Recall and NDCG of the list, each [5], the rows of `training.JUDGED`."""
-    return Result(popular(load(config.source, config.users, config.least, config.seed)))
+    """The ``recall`` at 20 of the list [5], the rows of `training.JUDGED`."""
+    return Result({"recall": popular(load(config.source, config.users, config.least, config.seed))})
 
 
-def popular(parts: Parts) -> dict[str, Values]:
-    """What one list for all users gets, the items by their frequency: recall and NDCG, [5] each.
+def popular(parts: Parts) -> Values:
+    """Recall at 20 of one list for all users, the items by their frequency, [5].
 
     In the column of moved popularity it is the frequency among the public pairs of the other half of the users.
     """
     log_q = torch.from_numpy(parts.log_q).expand(parts.train.shape)
-    found: dict[str, list[float]] = {"recall": [], "ndcg": []}
+    recalls = []
     for which, served in JUDGED:
         wanted = parts.held if which == "held" else parts.public
         before = parts.train + parts.validation + (parts.held if which == "public" else 0 * parts.held)
         some = np.flatnonzero(np.diff(wanted.indptr))
         scores = training.popularity(parts).double() if served == "moved" else log_q
-        totals = dict.fromkeys(found, 0.0)
+        total = 0.0
         for first in range(0, len(some), 500):
             rows = some[first : first + 500]
             relevant, exclude = (ranking.Labels(_lists(part[rows])) for part in (wanted, before))
-            for name, metric in (("recall", ranking.recall), ("ndcg", ranking.ndcg)):
-                k = min(K, scores.shape[1])
-                totals[name] += metric(scores[torch.from_numpy(rows)], relevant, k, exclude=exclude).sum().item()
-        for name, total in totals.items():
-            found[name].append(total / len(some))
-    return {name: np.array(values) for name, values in found.items()}
+            k = min(K, scores.shape[1])
+            total += ranking.recall(scores[torch.from_numpy(rows)], relevant, k, exclude=exclude).sum().item()
+        recalls.append(total / len(some))
+    return np.array(recalls)
 
 
 def _lists(part: csr_array) -> list[list[int]]:

@@ -100,7 +100,6 @@ def train(
 
     Returns:
         arrays: ``counts`` [L], training pairs of each item; ``recall`` and ``ndcg`` [5], the rows of :data:`JUDGED`;
-        ``pairs`` [5, L], judged pairs of each item, and ``found`` [5, L], how many are among the first 20;
         ``validation`` [2, rates, epochs], the NDCG of the two served scores, NaN after the last epoch; ``picked``
         [2, 2], the rate and the epoch of each, by their place;
         metrics: recall at 20 of held pairs, f served.
@@ -125,8 +124,6 @@ def train(
         "counts": parts.counts,
         "recall": np.array([one["recall"] for one in judged]),
         "ndcg": np.array([one["ndcg"] for one in judged]),
-        "found": np.array([one["found"] for one in judged]),
-        "pairs": np.stack([_per_item(parts.held if which == "held" else parts.public) for which, _ in JUDGED]),
         "validation": validation,
         "picked": picked,
     }
@@ -198,8 +195,8 @@ def popularity(parts: Parts) -> Tensor:
 @torch.no_grad()
 def judge(
     left: Tensor, right: Tensor, offsets: Sequence[Tensor], wanted: csr_array, before: Sequence[csr_array]
-) -> list[dict[str, Any]]:
-    """Recall and NDCG at 20 of lists without the items of earlier pairs, and the found pairs of each item.
+) -> list[dict[str, float]]:
+    """Recall and NDCG at 20 of lists without the items of earlier pairs.
 
     Args:
         left: vectors of users [users, dim].
@@ -209,11 +206,11 @@ def judge(
         before: pairs whose items the lists leave out.
 
     Returns:
-        for each offset ``recall`` and ``ndcg``, means over users with a relevant pair, and ``found`` [items].
+        for each offset ``recall`` and ``ndcg``, means over users with a relevant pair.
     """
     hits: list[list[Tensor]] = [[] for _ in offsets]
     some = np.flatnonzero(np.diff(wanted.indptr))
-    users, items = _places(wanted[some], left.device)
+    users, _ = _places(wanted[some], left.device)
     for first in range(0, len(some), _BLOCK):
         rows = some[first : first + _BLOCK]
         block = torch.from_numpy(rows).to(left.device)
@@ -225,7 +222,7 @@ def judge(
             scores = product + (offset[block] if offset.ndim == 2 else offset)
             top = scores.topk(min(K + 1, scores.shape[1])).values
             places.append((top[of] >= scores[of, item].unsqueeze(1)).sum(1))  # K + 1 for all that are further down
-    return [_table(torch.cat(places), users, items, wanted.shape[1]) for places in hits]
+    return [_means(torch.cat(places), users) for places in hits]
 
 
 def _places(pairs: csr_array, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -234,15 +231,14 @@ def _places(pairs: csr_array, device: torch.device) -> tuple[Tensor, Tensor]:
     return row, column
 
 
-def _table(places: Tensor, users: Tensor, items: Tensor, count: int) -> dict[str, Any]:
-    """What the places of pairs are worth; each user has one."""
+def _means(places: Tensor, users: Tensor) -> dict[str, float]:
+    """Recall and NDCG from the places of pairs; each user has one."""
     discount = 1 / torch.arange(2, K + 2, dtype=torch.float64, device=places.device).log2()
     hit, each = places <= K, torch.bincount(users)
     gain = torch.where(hit, discount[places.clamp(max=K) - 1], 0.0)
     recall = torch.bincount(users, hit.double()) / each
     ndcg = torch.bincount(users, gain) / discount.cumsum(0)[each.clamp(max=K) - 1]
-    found = torch.bincount(items[hit], minlength=count)
-    return {"recall": recall.mean().item(), "ndcg": ndcg.mean().item(), "found": found.tolist()}
+    return {"recall": recall.mean().item(), "ndcg": ndcg.mean().item()}
 
 
 class Learner(descent.Learner):
