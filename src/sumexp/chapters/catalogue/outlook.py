@@ -66,8 +66,7 @@ def predict(
     r"""The prediction for each form.
 
     Returns:
-        arrays: ``recall`` and ``kl`` [methods, 2, contexts] for f and :math:`f+\log q`, and ``sharpest`` [contexts],
-        the largest probability of each law.
+        arrays: ``recall`` and ``kl`` [methods, 2, contexts] for f and :math:`f+\log q`.
 
     Raises:
         DataError: if Gowalla is absent, damaged or undeclared.
@@ -79,7 +78,7 @@ def predict(
     left, right, offset = (part.double().cpu() for part in learner.vectors())
     log_q = torch.from_numpy(parts.log_q)
     chosen = np.sort(np.random.default_rng(config.seed).permutation(config.users)[: config.contexts])
-    recalls, divergences, sharpest = [], [], []
+    recalls, divergences = [], []
     for place in progress(range(len(chosen))):
         user = int(chosen[place])
         log_p = torch.log_softmax(left[user] @ right.T + offset, 0)
@@ -87,9 +86,8 @@ def predict(
         rows = [minimum(form, log_p, log_q, config.batch - 1) for form in config.methods]
         recalls.append([[expected_recall(row + more, log_p, own) for more in (0, log_q)] for row in rows])
         divergences.append([[divergence(row + more, log_p) for more in (0, log_q)] for row in rows])
-        sharpest.append(log_p.exp().max().item())
     recall, kl = (np.array(values).transpose(1, 2, 0) for values in (recalls, divergences))
-    return Result({"recall": recall, "kl": kl, "sharpest": np.array(sharpest)})
+    return Result({"recall": recall, "kl": kl})
 
 
 def minimum(form: Form, log_p: Tensor, log_q: Tensor, m: int) -> Tensor:

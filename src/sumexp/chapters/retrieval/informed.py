@@ -61,8 +61,7 @@ def explain(
     """What each method adds on head, torso and tail, where an example is one feature.
 
     Returns:
-        arrays: ``features`` [n]; ``offset`` [methods, n, groups]; ``names`` of the groups; ``divergence`` [n], that of
-        each posterior from the law of all labels.
+        arrays: ``features`` [n]; ``offset`` [methods, n, groups]; ``names`` of the groups.
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
@@ -81,8 +80,7 @@ def explain(
         for j, law in enumerate(laws):
             own = offset(config.methods[i], prior, law)
             offsets[i, j] = [grouped(own, law, torch.from_numpy(which)) for which in members.values()]
-    apart = np.array([float((law * (law / prior).log()).sum()) for law in laws])
-    return Result({"features": chosen, "offset": offsets, "names": np.array(list(members)), "divergence": apart})
+    return Result({"features": chosen, "offset": offsets, "names": np.array(list(members))})
 
 
 def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) -> Tensor:
