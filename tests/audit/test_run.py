@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from sumexp.audit import Audit, AuditError, audit, drift
-from sumexp.audit._arguments import label_counts
 from sumexp.audit._faults import _many
 from sumexp.audit._rates import rates
 from sumexp.audit._setup import Weights, read_setup
@@ -328,8 +327,6 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: drift.measure(COUNTS, np.zeros(200)), "serving holds no label"),
     (lambda: drift.measure(COUNTS, np.append(np.zeros(200), 7.0)), "0 of the labels served are of classes that"),
     (lambda: audit(COUNTS, m=4, temperature=0), "temperature is 0, but there are no scores"),
-    (lambda: label_counts(np.array([3, 200]), 200), "label 1 is 200; the counts have the classes 0..199"),
-    (lambda: label_counts(np.array([0.5]), 200), "labels are 1 of float64"),
 ]
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
-from hashlib import sha1, sha256
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module, resources
 from io import StringIO
@@ -26,7 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sumexp import datasets
-from sumexp.datasets import DataError, DataFile, Dataset, _download
+from sumexp.datasets import DataError, DataFile, Dataset
 from sumexp.datasets._command import elsewhere, main
 
 CONTENT = bytes(range(256)) * 1000
@@ -118,14 +118,6 @@ def server() -> Iterator[Server]:
 def tiny(server: Server, monkeypatch: pytest.MonkeyPatch) -> DataFile:
     """The file of the data set ``tiny``, which the server has."""
     return register(monkeypatch, DataFile("tiny/tiny.bin", server.url, sha256(CONTENT).hexdigest(), len(CONTENT)))
-
-
-@pytest.fixture(params=["sha256 and size", "git id"])
-def file(request: pytest.FixtureRequest, tiny: DataFile, monkeypatch: pytest.MonkeyPatch) -> DataFile:
-    """The same, known by its checksum and size, or by what `git hash-object` prints for CONTENT."""
-    blob = "ed99543dba99b885850a5e5a6bf95545aaa9754c"
-    assert sha1(b"blob 256000\0" + CONTENT).hexdigest() == blob
-    return tiny if "sha" in request.param else register(monkeypatch, replace(tiny, sha256="", size=0, blob=blob))
 
 
 @pytest.fixture
@@ -245,7 +237,7 @@ def test_fetch_downloads_once(server: Server, tiny: DataFile, cache: Path, capfd
 
 
 @pytest.mark.parametrize("ranges", [True, False])
-def test_an_interrupted_transfer_is_resumed(server: Server, file: DataFile, cache: Path, ranges: bool) -> None:
+def test_an_interrupted_transfer_is_resumed(server: Server, tiny: DataFile, cache: Path, ranges: bool) -> None:
     server.cut = 100_000
     with pytest.raises(DataError, match=rf"could not download {server.url} .*sumexp data fetch tiny"):
         datasets.fetch("tiny")
@@ -265,8 +257,8 @@ def test_an_interrupted_transfer_is_resumed(server: Server, file: DataFile, cach
 
 
 @pytest.mark.parametrize("left", [CONTENT, CONTENT + b"x", b"", b"y"])
-def test_any_part_left_by_an_earlier_call_is_repaired(file: DataFile, cache: Path, left: bytes) -> None:
-    put(cache, left, file.path + ".part")
+def test_any_part_left_by_an_earlier_call_is_repaired(tiny: DataFile, cache: Path, left: bytes) -> None:
+    put(cache, left, tiny.path + ".part")
     with suppress(DataError):  # a wrong part is noticed once it is complete
         datasets.fetch("tiny")
     [path] = datasets.fetch("tiny")
@@ -275,10 +267,7 @@ def test_any_part_left_by_an_earlier_call_is_repaired(file: DataFile, cache: Pat
 
 
 @pytest.mark.parametrize("body", [CONTENT[::-1], CONTENT[:-1], CONTENT + b"x", b"", None])
-def test_wrong_bytes_are_not_kept(
-    server: Server, file: DataFile, cache: Path, body: bytes | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_download, "MOST", 2 * len(CONTENT))  # where the size is unknown
+def test_wrong_bytes_are_not_kept(server: Server, tiny: DataFile, cache: Path, body: bytes | None) -> None:
     server.body, server.endless = body or b"", body is None
     with pytest.raises(DataError, match=rf"{server.url} did not send the expected file: .*; nothing was kept"):
         datasets.fetch("tiny")
@@ -337,13 +326,6 @@ def test_a_damaged_file_is_named_and_left(tmp_path: Path, name: str, content: by
         for function in (datasets.files, datasets.verify, datasets.fetch):
             with pytest.raises(DataError, match=rf"tiny{name} {fault}.*; delete it, then run: sumexp data fetch tiny"):
                 function("tiny", tmp_path)
-
-
-def test_a_damaged_file_known_by_its_git_id(file: DataFile, tmp_path: Path) -> None:
-    put(tmp_path, CONTENT[::-1])
-    known = f"SHA-256 [0-9a-f]+ where {file.sha256}" if file.sha256 else f"git id [0-9a-f]+ where {file.blob}"
-    with pytest.raises(DataError, match=rf"tiny.bin has {known} is expected"):
-        datasets.files("tiny", tmp_path)
 
 
 @pytest.mark.parametrize("level", [1, 9])
@@ -447,19 +429,17 @@ def test_a_set_without_a_public_address_is_not_fetched(server: Server, tmp_path:
     assert "made: " in run(tmp_path, "fetch", "made").stdout
 
 
-def test_commands(server: Server, file: DataFile, tmp_path: Path) -> None:
-    path = tmp_path / file.path
+def test_commands(server: Server, tiny: DataFile, tmp_path: Path) -> None:
+    path = tmp_path / tiny.path
     listed = run(tmp_path, "list").stdout
-    checksum = f"sha256:  {file.sha256}" if file.sha256 else f"git id:  {file.blob}"
-    size = "0.3 MB" if file.size else "not known before it is fetched"
     for text in (
         "tiny: bytes",
         "licence: none",
         "cite:    nobody",
-        f"size:    {size}",
+        "size:    0.3 MB",
         str(path),
         server.url,
-        checksum,
+        f"sha256:  {tiny.sha256}",
     ):
         assert text in listed
     assert "present: no; run: sumexp data fetch tiny" in listed
@@ -487,7 +467,7 @@ def test_every_data_set_is_listed_with_all_its_fields(tmp_path: Path) -> None:
         for line in (f"licence: {dataset.licence}", f"cite:    {dataset.citation}", "size:    ", "present: "):
             assert blocks[name].count(f"\n  {line}") == 1
         for file in dataset.files:
-            assert (file.sha256 or file.blob) in blocks[name]
+            assert file.sha256 in blocks[name]
             assert f"source:  {file.url or 'no public address'}" in blocks[name]
     for name, said in elsewhere().items():
         for what in ("description", "licence", "citation", "size", "source", "read"):
@@ -502,9 +482,9 @@ def test_every_registered_file_is_pinned() -> None:
     for name, dataset in datasets.DATASETS.items():
         assert name == dataset.name
         for file in dataset.files:
-            assert file.url.startswith("https://") or (not file.url and file.sha256)
-            assert {len(bytes.fromhex(file.sha256)), len(bytes.fromhex(file.blob))} in ({32, 0}, {0, 20})
-            assert bool(file.sha256) == bool(file.size) >= file.packed
+            assert file.url.startswith("https://") or not file.url
+            assert len(bytes.fromhex(file.sha256)) == 32
+            assert file.size > 0
             assert len(Path(file.path).parts) == 2
 
 

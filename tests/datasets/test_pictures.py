@@ -3,8 +3,6 @@
 import gzip
 import math
 import re
-import warnings
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.io import loadmat, savemat
 
 from sumexp import datasets
-from sumexp.datasets import DataError, DataFile, Dataset, ImageData
+from sumexp.datasets import DataError, Dataset, ImageData
 
 P = np.array([[1, 1, 0], [1, 1, 0], [1, 0, 0]], bool)  # a letter that no turn and no mirror maps to itself
 
@@ -257,70 +254,6 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
         (tmp_path / "a.npz").write_bytes(content)
         with pytest.raises(DataError, match=r"a.npz is not a readable npz file"):
             datasets.read_omniglot(tmp_path / "a.npz")
-
-
-# The literature's chardata.mat
-
-
-def chardata(path: Path, **changes: object) -> Path:
-    """Five pictures to train on and one to test on: P, darker from one to the next, in MATLAB's order of pixels."""
-    columns = np.stack([letter(28).ravel(order="F") * shade for shade in (0.5, 0.6, 0.7, 0.8, 0.9, 1)], axis=1)
-    tables = {"data": columns[:, :5], "testdata": columns[:, 5:], "target": np.eye(50)} | changes
-    savemat(path, {name: table for name, table in tables.items() if table is not None})
-    return path
-
-
-@pytest.mark.parametrize("form", ["4", "5", "compressed"])
-def test_chardata_by_hand(tmp_path: Path, form: str) -> None:
-    path = chardata(tmp_path / "chardata.mat")
-    if form != "5":
-        tables = {name: table for name, table in loadmat(path).items() if not name.startswith("__")}
-        savemat(path, tables, format=form if form == "4" else "5", do_compression=form == "compressed")
-    data = datasets.read_chardata(path, validation=2)
-    assert data.test.reshape(28, 28).tolist() == letter(28).tolist() != letter(28).T.tolist()
-    shades = np.concatenate([data.train, data.validation])[:, 0]
-    assert (len(data.train), len(data.validation)) == (3, 2)
-    assert sorted(shades) == pytest.approx([0.5, 0.6, 0.7, 0.8, 0.9])
-    assert data.train.dtype == np.float32
-
-
-@pytest.mark.parametrize(
-    "changes, fault",
-    [
-        ({"data": None}, "lacks the matrix 'data'; expected 'data' and 'testdata'"),
-        ({"testdata": None}, "lacks the matrix 'testdata'"),
-        ({"data": np.zeros((5, 784))}, r"'data' has shape \(5, 784\) and type float64; expected numbers \[784, n\]"),
-        ({"data": np.array(["text"])}, r"'data' has shape \(1,\) and type <U4"),
-        ({"testdata": np.full((784, 2), 255.0)}, r"'testdata' has values from 255.0 to 255.0; expected \[0, 1\]"),
-        ({"data": np.full((784, 2), np.nan)}, "'data' has values from nan to nan"),
-        ({"data": np.zeros((784, 1))}, r"2 images cannot be held out of 1; hold out fewer"),
-    ],
-)
-def test_a_matlab_file_that_is_not_chardata(tmp_path: Path, changes: dict[str, object], fault: str) -> None:
-    with pytest.raises(DataError, match=fault):
-        datasets.read_chardata(chardata(tmp_path / "chardata.mat", **changes), validation=2)
-
-
-@pytest.mark.parametrize("content", [b"", b"<html>not found</html>", bytes(200)])
-def test_not_a_matlab_file(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "chardata.mat").write_bytes(content)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with pytest.raises(DataError, match=r"chardata.mat is not a readable MATLAB file"):
-            datasets.read_chardata(tmp_path / "chardata.mat")
-
-
-def test_chardata_is_read_by_its_name_and_checked_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "omniglot-28").mkdir()
-    path = chardata(tmp_path / "omniglot-28/chardata.mat", data=np.tile(letter(28).reshape(784, 1), (1, 1_350)))
-    with pytest.raises(
-        DataError, match=r"chardata.mat has git id .*; delete it, then run: sumexp data fetch omniglot-28"
-    ):
-        datasets.images("omniglot-28", tmp_path)
-    file = DataFile("omniglot-28/chardata.mat", "", sha256(path.read_bytes()).hexdigest(), path.stat().st_size)
-    monkeypatch.setattr(datasets, "DATASETS", {"omniglot-28": replace(datasets.DATASETS["omniglot-28"], files=(file,))})
-    data = datasets.images("omniglot-28", tmp_path)
-    assert (len(data.train), len(data.validation), len(data.test)) == (5, 1_345, 1)
 
 
 # The data sets themselves

@@ -51,7 +51,7 @@ def declared(names: Iterable[str]) -> dict[str, str]:
 
     def checksums(name: str) -> str:
         files = datasets()[name].files
-        return digest(*(file.sha256 or file.blob for file in files)) if files else "included"
+        return digest(*(file.sha256 for file in files)) if files else "included"
 
     return {name: checksums(name) for name in names}
 

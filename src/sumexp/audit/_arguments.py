@@ -47,21 +47,6 @@ def _check_whole(name: str, values: NDArray[Any]) -> None:
         raise AuditError(f"{name}[{wrong[0]}] is {values[wrong[0]]}; counts are whole numbers from 0 to 2^53")
 
 
-def label_counts(labels: Numbers, classes: int) -> Floats:
-    """How often each class is among the labels, [classes].
-
-    Raises:
-        AuditError: if one is no class.
-    """
-    values = as_array("labels", labels).reshape(-1)
-    if values.dtype.kind not in "iu" or not len(values):
-        raise AuditError(f"labels are {len(values)} of {values.dtype}; they must be whole numbers, one or more")
-    wrong = np.flatnonzero((values < 0) | (values >= classes))
-    if len(wrong):
-        raise AuditError(f"label {wrong[0]} is {values[wrong[0]]}; the counts have the classes 0..{classes - 1}")
-    return np.bincount(values, minlength=classes).astype(float)
-
-
 def serving_counts(serving: Numbers, classes: int) -> Floats:
     """How often each class is a label at serving time, [classes or more].
 

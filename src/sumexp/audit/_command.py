@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from sumexp.audit import inputs
-from sumexp.audit._arguments import label_counts
 from sumexp.audit._report import write
 from sumexp.audit._run import audit
 from sumexp.audit._setup import NAMES, AuditError, Law, Weights, law_of, read_setup
@@ -36,7 +35,7 @@ NOT_OF_SCHEMES = ("weights", "log_q", "cosine")
 UNIT = 0.01
 """How much a cosine may exceed 1, and the length of a unit vector differ from it, in half precision."""
 
-INDEXED = ("scores", "embeddings", "labels", "log_q", "sampler", "candidates_from")
+INDEXED = ("scores", "embeddings", "log_q", "sampler", "candidates_from")
 """Options that may depend on the order of the classes."""
 
 
@@ -64,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="embeddings of both towers, .npy")
     add("--temperature", type=float, help="temperature by which the scores are divided (default: 1, but for cosines)")
     add("--cosine", action="store_true", help="scores are cosines: which temperatures can represent log P")
-    add("--labels", type=Path, help="labels of some training examples, .npy, compared with the counts")
     add("--serving", type=Path, help="a file like the first for served labels: how far they drift")
     add("--sampled", nargs="+", default=[], metavar="METRIC=VALUE", help="sampled metrics, as in recall@10=.7")
     add("--candidates", type=int, help=f"number of those candidates (default: {DEFAULTS['candidates']})")
@@ -172,11 +170,6 @@ def _audit(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally
 def _lines(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally | None) -> list[Line]:
     """Drift and sampled metrics, which do not depend on the scheme."""
     counts, lines = read.counts, []
-    if options.labels:
-        lines.append(replace(
-            measure(counts, label_counts(inputs.numbers(options.labels), len(counts))).line(),
-            name="labels", fix="count the labels that you train on", code="",
-        ))  # fmt: skip
     if served:
         lines.append(measure(counts, served.counts).line())
     if options.sampled:

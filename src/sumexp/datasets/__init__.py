@@ -32,7 +32,6 @@ from sumexp.datasets.pictures import (
     digits,
     read_amat,
     read_binarized_mnist,
-    read_chardata,
     read_idx,
     read_mnist,
     read_omniglot,
@@ -72,7 +71,6 @@ __all__ = [
     "read_amat",
     "read_binarized_mnist",
     "read_brown",
-    "read_chardata",
     "read_idx",
     "read_mnist",
     "read_mulan",
@@ -301,7 +299,6 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     fashion-mnist      28 x 28, grey           50,000  10,000      10,000
     binarized-mnist    28 x 28, 0 or 1         50,000  10,000      10,000
     omniglot           28 x 28, grey           23,000  1,345       8,115
-    omniglot-28        28 x 28, grey           23,000  1,345       8,070
     =================  ======================  ======  ==========  ======
 
     Raises:

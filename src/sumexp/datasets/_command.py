@@ -81,9 +81,7 @@ def listing(data: Path | None = None) -> Iterator[str]:
     for dataset in datasets.DATASETS.values():
         paths = [file.below(folder) for file in dataset.files]
         size = sum(file.size for file in dataset.files)
-        volume = "not known before it is fetched" if paths else "nothing to download"
-        if size:
-            volume = f"{'' if all(file.size for file in dataset.files) else 'more than '}{size / 1e6:.1f} MB"
+        volume = f"{size / 1e6:.1f} MB" if paths else "nothing to download"
         hint = f"run: sumexp data fetch {dataset.name}" if all(file.url for file in dataset.files) else "put them there"
         present = all(path.is_file() for path in paths)
         yield f"\n{dataset.name}: {dataset.description}"
@@ -93,7 +91,7 @@ def listing(data: Path | None = None) -> Iterator[str]:
         for path, file in zip(paths, dataset.files, strict=True):
             yield f"  file:    {path}"
             yield f"  source:  {file.url or 'no public address'}"
-            yield f"  sha256:  {file.sha256}" if file.sha256 else f"  git id:  {file.blob}"
+            yield f"  sha256:  {file.sha256}"
         yield f"  present: {'yes' if present else f'no; {hint}'}"
     for name, said in elsewhere().items():
         yield f"\n{name}: {said['description']}"

@@ -3,7 +3,7 @@
 import gzip
 import zlib
 from dataclasses import dataclass
-from hashlib import file_digest, sha1
+from hashlib import file_digest
 from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,17 @@ class DataFile:
     Attributes:
         path: below the root.
         url: pinned address.
-        sha256: of the content, in hexadecimal; empty if only git's id is known.
-        size: of the content in bytes; 0 if unknown.
+        sha256: of the content, in hexadecimal.
+        size: of the content in bytes.
         packed: whether the file may be stored gzipped, as ``path + ".gz"``. Size and checksum are those of the content
             in either case, because gzip's output is not unique.
-        blob: git's id, the SHA-1 of ``blob <size>\0`` and the content, if the SHA-256 is unknown.
     """
 
     path: str
     url: str
-    sha256: str = ""
-    size: int = 0
+    sha256: str
+    size: int
     packed: bool = False
-    blob: str = ""
 
     def below(self, folder: Path) -> Path:
         """The file's place below ``folder``."""
@@ -84,15 +82,10 @@ def fault(path: Path, file: DataFile) -> str | None:
     with stream:
         size = stream.seek(0, SEEK_END)
         stream.seek(0)
-        if file.size and size != file.size:
+        if size != file.size:
             return f"{path} has {size:,} bytes where {file.size:,} are expected (is it truncated?)"
-        if file.sha256:
-            name, expected, digest = "SHA-256", file.sha256, file_digest(stream, "sha256")
-        else:
-            name, expected = "git id", file.blob
-            digest = file_digest(stream, lambda: sha1(b"blob %d\0" % size, usedforsecurity=False))
-    actual = digest.hexdigest()
-    return None if actual == expected else f"{path} has {name} {actual} where {expected} is expected"
+        actual = file_digest(stream, "sha256").hexdigest()
+    return None if actual == file.sha256 else f"{path} has SHA-256 {actual} where {file.sha256} is expected"
 
 
 def content(path: Path, most: int = -1) -> bytes:

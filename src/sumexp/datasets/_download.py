@@ -6,9 +6,6 @@ from pathlib import Path
 
 from sumexp.datasets._declarations import DataError, DataFile, fault
 
-MOST = 1 << 30
-"""Limit in bytes for a file of unknown size."""
-
 TIMEOUT = 30.0
 """Seconds without a byte after which a transfer fails."""
 
@@ -29,9 +26,9 @@ def download(files: Mapping[Path, DataFile]) -> dict[Path, Exception]:
     from tqdm import tqdm
 
     failed: dict[Path, Exception] = {}
-    known = sum(file.size for file in files.values())
     name = next(iter(files)).name if len(files) == 1 else f"{len(files)} files"
-    with tqdm(desc=name, total=known or None, unit="B", unit_scale=True, disable=not files) as bar:
+    size = sum(file.size for file in files.values())
+    with tqdm(desc=name, total=size, unit="B", unit_scale=True, disable=not files) as bar:
         for target, file in files.items():
             try:
                 _fetch(file, target, bar.update)
@@ -77,10 +74,9 @@ def _transfer(file: DataFile, part: Path, moved: Callable[[int], object]) -> Non
     """
     import requests
 
-    most = file.size or MOST
     with part.open("ab") as stream:
         have = stream.tell()
-        resumed = 0 < have < most
+        resumed = 0 < have < file.size
         headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if resumed else {})
         with requests.get(file.url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             if resumed and response.status_code == requests.codes.requested_range_not_satisfiable:
@@ -95,5 +91,5 @@ def _transfer(file: DataFile, part: Path, moved: Callable[[int], object]) -> Non
                 stream.write(chunk)
                 moved(len(chunk))
                 have += len(chunk)
-                if have > most:
+                if have > file.size:
                     return

@@ -173,38 +173,6 @@ def reduced(ink: NDArray[np.bool_], side: int) -> NDArray[np.float32]:
     return result.reshape(len(ink), -1)
 
 
-def read_chardata(path: Path, *, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
-    """Read the 28 x 28 Omniglot of the literature: MATLAB's ``data`` and ``testdata`` [784, n], an image a column.
-
-    A column runs down the picture first; the rows returned run along it. Validation images are drawn once from
-    ``data`` and are not among the training images (in the public code of the categorical VAE they are). SciPy's parser
-    can crash on a damaged file: verify a file before reading it, as `images` does.
-
-    Raises:
-        DataError: if the file is not of this form.
-    """
-    from scipy.io import loadmat
-
-    try:
-        tables = loadmat(path, variable_names=["data", "testdata"])
-    except Exception as error:  # SciPy's parser raises errors of many types
-        raise DataError(f"{path} is not a readable MATLAB file of version 4 to 7: {error!r}") from error
-    parts = []
-    for name in ("data", "testdata"):
-        if name not in tables:
-            raise DataError(f"{path} lacks the matrix {name!r}; expected 'data' and 'testdata'")
-        table = np.asarray(tables[name])
-        if table.dtype.kind not in "buif" or table.ndim != 2 or len(table) != _SMALL_SIDE**2:
-            raise DataError(
-                f"{path}: {name!r} has shape {table.shape} and type {table.dtype}; expected numbers [784, n]"
-            )
-        if not ((table >= 0) & (table <= 1)).all():
-            raise DataError(f"{path}: {name!r} has values from {table.min()} to {table.max()}; expected [0, 1]")
-        pictures = table.T.reshape(-1, _SMALL_SIDE, _SMALL_SIDE).transpose(0, 2, 1)
-        parts.append(pictures.astype(np.float32).reshape(-1, _SMALL_SIDE**2))
-    return ImageData(*_drawn(parts[0], validation), parts[1])
-
-
 def _characters(archive: Path) -> NDArray[np.float32]:
     """The drawings of one archive, reduced: [characters, 20, 784]."""
     [images] = arrays(archive, "images")

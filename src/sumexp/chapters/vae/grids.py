@@ -115,7 +115,6 @@ _SIZES: Mapping[Source, tuple[int, int]] = {
     "binarized-mnist": (784, 50_000),
     "fashion-mnist": (784, 50_000),
     "omniglot": (784, 23_000),
-    "omniglot-28": (784, 23_000),
 }
 """Pixels, and number of training images."""
 
