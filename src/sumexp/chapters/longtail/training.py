@@ -45,8 +45,7 @@ def train(
         arrays: ``counts`` [C], training images of each class; ``errors`` [methods, C], the share of the test images
         of each class that is classified wrongly (ties count as wrong);
         metrics: the mean over methods and classes of the errors;
-        history: for each epoch and method ``epoch``, ``method``, ``train_loss`` (the mean of its own loss) and
-        ``error`` (the mean over classes on the test images).
+        history: for each epoch and method ``epoch``, ``method`` and ``train_loss``, the mean of its loss.
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
@@ -58,14 +57,12 @@ def train(
     judged = torch.from_numpy(data.test_labels).to(device)
     learner = Learner(config, torch.stack([plain, mirrored]), torch.from_numpy(data.train_labels), data.classes, device)
 
-    def rows(epoch: int, losses: list[float], seconds: float) -> list[list[float]]:
-        errors = learner.errors(test, judged).cpu()
-        return [[epoch, i, loss, float(errors[i].mean())] for i, loss in enumerate(losses)]
-
-    table = np.array(descent.train_epochs(learner, config.epochs, rows, progress=progress, checkpoint=checkpoint))
-    errors = learner.errors(test, judged).cpu()
-    history: dict[str, NDArray[Any]] = {"epoch": table[:, 0].astype(int), "method": table[:, 1].astype(int)}
-    history |= {"train_loss": table[:, 2], "error": table[:, 3]}
+    losses = descent.train_epochs(
+        learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
+    )
+    errors, count = learner.errors(test, judged).cpu(), len(config.methods)
+    history: dict[str, NDArray[Any]] = {"epoch": np.repeat(np.arange(config.epochs), count)}
+    history |= {"method": np.tile(np.arange(count), config.epochs), "train_loss": np.ravel(losses)}
     arrays = {"counts": data.counts, "errors": errors.numpy()}
     return Result(arrays, {"error": float(errors.mean())}, history)
 
