@@ -98,22 +98,10 @@ def test_its_provenance_is_recorded() -> None:
     assert made.finished.endswith("+00:00")
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
-@given(
-    hnp.arrays(
-        st.one_of(hnp.floating_dtypes(endianness="="), hnp.integer_dtypes(endianness="="), hnp.unicode_string_dtypes()),
-        hnp.array_shapes(min_dims=0, min_side=0),
-    )
+arrays = hnp.arrays(
+    st.one_of(hnp.floating_dtypes(endianness="="), hnp.integer_dtypes(endianness="="), hnp.unicode_string_dtypes()),
+    hnp.array_shapes(min_dims=0, min_side=0),
 )
-def test_any_array_comes_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, array: np.ndarray) -> None:
-    def return_it(config: Config, /, **_: object) -> Result:
-        return Result({"array": array})
-
-    back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).arrays["array"]
-    assert back.dtype == array.dtype
-    np.testing.assert_array_equal(back, array)
-
-
 columns = st.one_of(
     st.lists(st.floats(), max_size=5).map(np.float64),
     st.lists(st.floats(width=32), max_size=5).map(np.float32),
@@ -127,21 +115,21 @@ names = st.text("aeé_1", min_size=1, max_size=8).filter(str.isidentifier)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
-@given(st.dictionaries(names, columns, max_size=4))
-def test_any_history_comes_back_as_it_was(
-    tmp_path_factory: pytest.TempPathFactory, history: dict[str, np.ndarray]
+@given(arrays, st.dictionaries(names, columns, max_size=4))
+def test_any_array_and_history_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, array: np.ndarray, history: dict[str, np.ndarray]
 ) -> None:
     rows = min((len(column) for column in history.values()), default=0)
     history = {name: column[:rows] for name, column in history.items()}
 
     def return_it(config: Config, /, **_: object) -> Result:
-        return Result({}, history=history)
+        return Result({"array": array}, history=history)
 
-    back = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store"))).history
-    assert list(back) == list(history)
-    for name, column in history.items():
-        assert back[name].dtype == column.dtype
-        np.testing.assert_array_equal(back[name], column)
+    run = runs.cached(return_it, Config(), store=Store(tmp_path_factory.mktemp("store")))
+    assert list(run.history) == list(history)
+    for back, before in ((run.arrays["array"], array), *((run.history[name], history[name]) for name in history)):
+        assert back.dtype == before.dtype
+        np.testing.assert_array_equal(back, before)
 
 
 @pytest.mark.parametrize(
