@@ -1,7 +1,6 @@
 """Data sets: every fault has its message, and nothing is written where it should not be."""
 
 import bz2
-import gzip
 import re
 import subprocess
 import sys
@@ -118,12 +117,6 @@ def server() -> Iterator[Server]:
 def tiny(server: Server, monkeypatch: pytest.MonkeyPatch) -> DataFile:
     """The file of the data set ``tiny``, which the server has."""
     return register(monkeypatch, DataFile("tiny/tiny.bin", server.url, sha256(CONTENT).hexdigest(), len(CONTENT)))
-
-
-@pytest.fixture
-def text(tiny: DataFile, monkeypatch: pytest.MonkeyPatch) -> DataFile:
-    """The file of ``tiny``, which may be stored gzipped."""
-    return register(monkeypatch, replace(tiny, packed=True))
 
 
 def register(monkeypatch: pytest.MonkeyPatch, file: DataFile) -> DataFile:
@@ -307,41 +300,16 @@ DAMAGED = [
     (CONTENT[::-1], "has SHA-256 .* where .* is expected"),
     (b"", "has 0 bytes where 256,000 are expected"),
 ]
-PACKED = [(gzip.compress(content, mtime=0), fault) for content, fault in DAMAGED] + [
-    (gzip.compress(CONTENT, mtime=0)[:-1], "is not a whole gzip file: .*end-of-stream"),
-    (gzip.compress(CONTENT, mtime=0)[:200], "is not a whole gzip file"),
-    (gzip.compress(CONTENT, mtime=0) + b"more", "is not a whole gzip file: Not a gzipped file"),
-    (CONTENT, "is not a whole gzip file: Not a gzipped file"),
-    (gzip.compress(bytes(1 << 26), 1, mtime=0), "has 256,001 bytes where 256,000 are expected"),  # 64 MiB, not unpacked
-]
 
 
-@pytest.mark.usefixtures("text")
-@pytest.mark.parametrize(
-    "name, content, fault", [(".bin", *case) for case in DAMAGED] + [(".bin.gz", *case) for case in PACKED]
-)
-def test_a_damaged_file_is_named_and_left(tmp_path: Path, name: str, content: bytes, fault: str) -> None:
-    put(tmp_path, content, f"tiny/tiny{name}")
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("content, fault", DAMAGED)
+def test_a_damaged_file_is_named_and_left(tmp_path: Path, content: bytes, fault: str) -> None:
+    put(tmp_path, content)
     with untouched(tmp_path):
         for function in (datasets.files, datasets.verify, datasets.fetch):
-            with pytest.raises(DataError, match=rf"tiny{name} {fault}.*; delete it, then run: sumexp data fetch tiny"):
+            with pytest.raises(DataError, match=rf"tiny.bin {fault}.*; delete it, then run: sumexp data fetch tiny"):
                 function("tiny", tmp_path)
-
-
-@pytest.mark.parametrize("level", [1, 9])
-def test_a_packed_file_is_known_by_its_content(text: DataFile, tmp_path: Path, level: int) -> None:
-    path = put(tmp_path, gzip.compress(CONTENT, level), f"{text.path}.gz")
-    with untouched(tmp_path):
-        assert datasets.available("tiny", tmp_path)
-        assert datasets.files("tiny", tmp_path) == datasets.fetch("tiny", tmp_path) == [path]
-    plain = put(tmp_path)
-    assert datasets.files("tiny", tmp_path) == [plain]
-
-
-def test_only_a_file_declared_so_may_be_packed(tiny: DataFile, tmp_path: Path) -> None:
-    put(tmp_path, gzip.compress(CONTENT), f"{tiny.path}.gz")
-    with pytest.raises(DataError, match=r"'tiny' lacks tiny/tiny.bin"):
-        datasets.files("tiny", tmp_path)
 
 
 # Several at once, and the command line

@@ -2,7 +2,6 @@
 
 import gzip
 import math
-import re
 from hashlib import sha256
 from pathlib import Path
 
@@ -106,69 +105,6 @@ def test_mnist_is_split_after_50_000_and_a_byte_of_255_is_1(tmp_path: Path) -> N
         assert part.shape == (number, 784)
         assert part.dtype == np.float32
         assert part.min() == part.max() == np.float32(value)
-
-
-# Text matrices
-
-
-def test_amat_by_hand(tmp_path: Path) -> None:
-    (tmp_path / "a.amat").write_bytes(b"0 1 1\n1 0 0\n")
-    assert datasets.read_amat(tmp_path / "a.amat").tolist() == [[0, 1, 1], [1, 0, 0]]
-
-
-@given(
-    st.lists(st.lists(st.sampled_from([0, 1]), min_size=3, max_size=3), min_size=1, max_size=4),
-    st.binary(min_size=1, max_size=1) | st.sampled_from([b"0", b"1", b" ", b"\n", b""]),
-    st.integers(0),
-)
-def test_amat_with_any_one_byte_changed(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]], byte: bytes, place: int
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "a.amat"
-    np.savetxt(path, rows, "%d")
-    assert datasets.read_amat(path).tolist() == rows
-    text = path.read_bytes()
-    place %= len(text)
-    text = text[:place] + byte + text[place + 1 :]
-    path.write_bytes(text)
-    if re.fullmatch(rb"(?:[01](?: [01])*\n)+", text) and len(set(map(len, text.splitlines()))) == 1:
-        assert datasets.read_amat(path).tolist() == np.loadtxt(path, ndmin=2).tolist()
-    else:
-        with pytest.raises(DataError, match=r"a.amat"):
-            datasets.read_amat(path)
-
-
-@pytest.mark.parametrize(
-    "text, fault",
-    [
-        (b"0 1\n0 2\n", r", line 2: expected 2 zeros and ones, got b'0 2\\n'"),
-        (b"0 1\n/ 1\n", r", line 2: expected 2 zeros and ones, got b'/ 1\\n'"),
-        (b"0 1\n1 0\n0,1\n", r", line 3: .*, got b'0,1\\n'"),
-        (b"0 1\n0 1 1\n", r", line 2: .*, got b'0 1 '"),
-        (b"0 1\n0 1\n0 ", r", line 3: .*, got b'0 '"),
-        (b"0 1\n0 1", r", line 2: .*, got b'0 1'"),
-        (b"0 1\n\n", r", line 2: .*, got b'\\n'"),
-        (b"0 1\r\n", r" begins with b'0 1\\r\\n'; expected a line of zeros and ones"),
-        (b"", r" begins with b''"),
-        (b"\n", r" begins with b'\\n'"),
-    ],
-)
-def test_a_file_that_is_not_a_matrix_of_zeros_and_ones(tmp_path: Path, text: bytes, fault: str) -> None:
-    (tmp_path / "a.amat").write_bytes(text)
-    with pytest.raises(DataError, match=rf"a.amat{fault}"):
-        datasets.read_amat(tmp_path / "a.amat")
-
-
-def test_binarized_mnist_has_784_pixels(tmp_path: Path) -> None:
-    paths = [tmp_path / name for name in ("train", "valid", "test")]
-    for i, path in enumerate(paths):
-        np.savetxt(path, np.eye(784)[i : i + 2], "%d")
-    data = datasets.read_binarized_mnist(*paths)
-    assert [part.argmax(1).tolist() for part in (data.train, data.validation, data.test)] == [[0, 1], [1, 2], [2, 3]]
-    assert data.train.dtype == np.float32
-    paths[1].write_text("0 1\n")
-    with pytest.raises(DataError, match=r"valid has 2 numbers a line; expected 784"):
-        datasets.read_binarized_mnist(*paths)
 
 
 # Omniglot
@@ -293,19 +229,6 @@ def test_mnist_and_fashion_mnist_themselves(name: str, mean: float, deviation: f
     squares = sum(np.vdot(part, part).astype(float) for part in (data.train, data.validation)) / (60_000 * 784)
     assert math.sqrt(squares - ((5 * first + last) / 6) ** 2) == pytest.approx(deviation, abs=5e-5)
     assert np.unique(data.test * 255).size == 256
-    apart(data)
-
-
-def test_binarized_mnist_itself() -> None:
-    data = read("binarized-mnist")
-    assert [part.shape for part in (data.train, data.validation, data.test)] == [
-        (50_000, 784),
-        (10_000, 784),
-        (10_000, 784),
-    ]
-    assert set(np.unique(data.train)) == {0, 1}
-    # A pixel is 1 with its grey level as chance, so the share of ones is the mean of MNIST's grey levels.
-    assert data.train.mean(dtype=np.float64) == pytest.approx(0.1307, abs=5e-4)
     apart(data)
 
 

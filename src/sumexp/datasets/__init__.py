@@ -30,8 +30,6 @@ from sumexp.datasets.pictures import (
     Digits,
     ImageData,
     digits,
-    read_amat,
-    read_binarized_mnist,
     read_idx,
     read_mnist,
     read_omniglot,
@@ -68,8 +66,6 @@ __all__ = [
     "images",
     "preferred",
     "read",
-    "read_amat",
-    "read_binarized_mnist",
     "read_brown",
     "read_idx",
     "read_mnist",
@@ -297,7 +293,6 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     digits             8 x 8, grey             1,200   297         300
     mnist              28 x 28, grey           50,000  10,000      10,000
     fashion-mnist      28 x 28, grey           50,000  10,000      10,000
-    binarized-mnist    28 x 28, 0 or 1         50,000  10,000      10,000
     omniglot           28 x 28, grey           23,000  1,345       8,115
     =================  ======================  ======  ==========  ======
 

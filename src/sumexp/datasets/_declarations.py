@@ -4,7 +4,6 @@ import gzip
 import zlib
 from dataclasses import dataclass
 from hashlib import file_digest
-from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -25,21 +24,16 @@ class DataFile:
         url: pinned address.
         sha256: of the content, in hexadecimal.
         size: of the content in bytes.
-        packed: whether the file may be stored gzipped, as ``path + ".gz"``. Size and checksum are those of the content
-            in either case, because gzip's output is not unique.
     """
 
     path: str
     url: str
     sha256: str
     size: int
-    packed: bool = False
 
     def below(self, folder: Path) -> Path:
         """The file's place below ``folder``."""
-        plain = folder / self.path
-        zipped = plain.with_name(plain.name + ".gz")
-        return zipped if self.packed and not plain.exists() and zipped.exists() else plain
+        return folder / self.path
 
 
 @dataclass(frozen=True)
@@ -75,21 +69,15 @@ class Dataset:
 
 def fault(path: Path, file: DataFile) -> str | None:
     """How the file at ``path`` differs from ``file``; None if it is that file."""
-    try:
-        stream = BytesIO(content(path, file.size + 1)) if file.packed else path.open("rb")
-    except DataError as error:
-        return str(error)
-    with stream:
-        size = stream.seek(0, SEEK_END)
-        stream.seek(0)
-        if size != file.size:
-            return f"{path} has {size:,} bytes where {file.size:,} are expected (is it truncated?)"
+    if (size := path.stat().st_size) != file.size:
+        return f"{path} has {size:,} bytes where {file.size:,} are expected (is it truncated?)"
+    with path.open("rb") as stream:
         actual = file_digest(stream, "sha256").hexdigest()
     return None if actual == file.sha256 else f"{path} has SHA-256 {actual} where {file.sha256} is expected"
 
 
-def content(path: Path, most: int = -1) -> bytes:
-    """The bytes of a file, unpacked if its name ends in ``.gz``; at most so many of them, or all for -1.
+def content(path: Path) -> bytes:
+    """The bytes of a file, unpacked if its name ends in ``.gz``.
 
     Raises:
         DataError: if it is not a whole gzip file.
@@ -98,7 +86,7 @@ def content(path: Path, most: int = -1) -> bytes:
         return path.read_bytes()
     try:
         with gzip.open(path) as stream:
-            return stream.read(most)
+            return stream.read()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path} is not a whole gzip file: {error}") from error
 

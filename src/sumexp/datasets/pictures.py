@@ -92,46 +92,6 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
 
-def read_binarized_mnist(train: Path, validation: Path, test: Path) -> ImageData:
-    """Read the statically binarised MNIST in its published split: 50,000, 10,000 and 10,000 images.
-
-    Raises:
-        DataError: if a file is not of the published form, or has images of other than 784 pixels.
-    """
-    parts = []
-    for path in (train, validation, test):
-        images = read_amat(path)
-        if images.shape[1] != 784:
-            raise DataError(f"{path} has {images.shape[1]} numbers a line; expected 784")
-        parts.append(images.astype(np.float32))
-    return ImageData(*parts)
-
-
-def read_amat(path: Path) -> NDArray[np.uint8]:
-    r"""Read a text matrix of zeros and ones, one blank between two and a line feed after each line.
-
-    Raises:
-        DataError: if it is not of this form; the message names the first line that is not.
-    """
-    data = content(path)
-    width = data.find(b"\n") + 1
-    if not width or width % 2:
-        raise DataError(
-            f"{path} begins with {data[:20]!r}; expected a line of zeros and ones with one blank between two"
-        )
-    whole = len(data) - len(data) % width
-    table = np.frombuffer(data, np.uint8, count=whole).reshape(-1, width)
-    blanks = np.frombuffer(b" " * (width // 2 - 1) + b"\n", np.uint8)
-    # Unsigned bytes wrap around, so that all but "0" and "1" become more than 1.
-    values = table[:, ::2] - ord("0")
-    faulty = np.flatnonzero((values > 1).any(1) | (table[:, 1::2] != blanks).any(1))
-    if faulty.size or whole < len(data):
-        line = int(faulty[0]) if faulty.size else len(table)
-        text = data[line * width : (line + 1) * width]
-        raise DataError(f"{path}, line {line + 1}: expected {width // 2} zeros and ones, got {text[:40]!r}")
-    return values
-
-
 def read_omniglot(*archives: Path, validation: int = OMNIGLOT_VALIDATION) -> ImageData:
     """Read Omniglot's drawings, reduce them to 28 x 28, and split them by drawing.
 

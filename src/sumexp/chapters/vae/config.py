@@ -9,7 +9,7 @@ from sumexp import _checks as checks
 NoiseName: TypeAlias = Literal["gumbel", "gaussian", "logistic"]
 Divergence: TypeAlias = Literal["softmax", "exact"]
 Precision: TypeAlias = Literal["float32", "float64"]
-Source: TypeAlias = Literal["digits", "mnist", "binarized-mnist", "fashion-mnist", "omniglot"]
+Source: TypeAlias = Literal["digits", "mnist", "fashion-mnist", "omniglot"]
 
 
 @dataclass(frozen=True)

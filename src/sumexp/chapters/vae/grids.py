@@ -112,7 +112,6 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
 _SIZES: Mapping[Source, tuple[int, int]] = {
     "digits": (64, 1_200),
     "mnist": (784, 50_000),
-    "binarized-mnist": (784, 50_000),
     "fashion-mnist": (784, 50_000),
     "omniglot": (784, 23_000),
 }
