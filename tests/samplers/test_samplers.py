@@ -11,7 +11,9 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -421,6 +423,31 @@ def test_draws_without_the_excluded_classes_follow_their_law() -> None:
         left = q.clone()
         left[[y for y in row if y >= 0]] = 0
         assert follows(drawn.ids, left / left.sum())
+
+
+def test_a_history_is_the_same_in_every_container() -> None:
+    marks = torch.tensor([[True, False, True, False, False], [False] * 5, [False, True, False, False, True]])
+    explicit_zero = scipy.sparse.csr_matrix(([1, 1, 0, 1, 1], [0, 2, 3, 1, 4], [0, 2, 3, 5]), shape=(3, 5))
+    containers: list[Any] = [
+        torch.tensor([[2, 0], [-1, -1], [1, 4]], dtype=torch.int32),
+        np.array([[0, 2, 2], [-1, -7, -1], [4, 1, -1]]),
+        [[0, 2], [], [4, 1]],
+        [(2, 0), (), (1, 4)],
+        [{0, 2}, set(), {1, 4}],
+        marks,
+        marks.numpy(),
+        explicit_zero,
+        scipy.sparse.coo_array(marks.numpy()),
+    ]
+    for each in containers:
+        drawn = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=each, generator=seeded())
+        assert [set(row) for row in drawn.ids.tolist()] == [{1, 3, 4}, {0, 1, 2, 3, 4}, {0, 2, 3}]
+        assert drawn.log_q.exp()[:, 0].tolist() == pytest.approx([1 / 3, 1 / 5, 1 / 3])
+    kept = samplers.draw(Uniform(5), [3, 3, 3], 50, generator=seeded())
+    for nothing in ([[], [], []], torch.zeros(3, 0, dtype=torch.int64), torch.zeros(3, 5, dtype=torch.bool)):
+        found = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=nothing, generator=seeded())
+        assert torch.equal(found.ids, kept.ids)
+    assert explicit_zero.nnz == 5  # the caller's matrix is as it was
 
 
 @pytest.mark.parametrize(

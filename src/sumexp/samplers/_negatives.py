@@ -1,7 +1,9 @@
 """Negatives for a batch: which classes, with what probability, and which of them are accidental hits."""
 
 import math
-from typing import Literal, NamedTuple, get_args
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -45,7 +47,7 @@ def draw(
     num_negatives: int,
     *,
     hits: Hits = "keep",
-    exclude: checks.Values | None = None,
+    exclude: checks.Values | Sequence[set[int]] | None = None,
     shared: bool = False,
     generator: torch.Generator | None = None,
 ) -> Negatives:
@@ -83,9 +85,10 @@ def draw(
         num_negatives: m, draws for each example, >= 1.
         hits: the rule.
         exclude: [B, H] or [B, T, H] classes that are no negatives of an example, padded by -1, as the items of its
-            history. They are never drawn; among ``shared`` negatives they are marked in ``hits`` and ``log_q`` stays
-            q. The theorem of subtracting :math:`\log q` from all logits does not cover them: what the model learns
-            about classes that an example excludes comes from other examples alone.
+            history; or lists or sets of them, marks [B, L], or a sparse matrix. They are never drawn; among ``shared``
+            negatives they are marked in ``hits`` and ``log_q`` stays q. The theorem of subtracting :math:`\log q` from
+            all logits does not cover them: what the model learns about classes that an example excludes comes from
+            other examples alone.
         shared: draw m negatives once for the whole batch.
         generator: source of randomness, on the sampler's device.
 
@@ -186,8 +189,27 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
     return rows.gather(-1, place) == ids
 
 
-def _check_exclude(exclude: checks.Values, labels: Tensor, classes: int) -> Tensor:
-    given = checks.integers("excluded id", exclude).to(labels.device)
+def _as_rows(exclude: Any) -> checks.Values:
+    """Sets, rows of unequal length and the non-zero entries of a sparse matrix [B, L] as integers [B, H]."""
+    if hasattr(exclude, "tocsr"):
+        matrix = exclude.tocsr(copy=True)
+        matrix.eliminate_zeros()
+        exclude = [matrix.indices[start:stop].tolist() for start, stop in pairwise(matrix.indptr)]
+    if not isinstance(exclude, list | tuple) or not all(isinstance(row, list | tuple | set) for row in exclude):
+        return exclude  # type: ignore[no-any-return]
+    longest = max(map(len, exclude), default=0)
+    if all(isinstance(row, list | tuple) and len(row) == longest for row in exclude):
+        return exclude
+    return [[*row, *[-1] * (longest - len(row))] for row in exclude]
+
+
+def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
+    read = checks.tensor("exclude", _as_rows(exclude)).to(labels.device)
+    if read.dtype == torch.bool and read.shape[-1:] == (classes,):
+        read = torch.where(read, torch.arange(classes, device=read.device), -1)
+    given = checks.integers("excluded id", read)
+    if not given.shape[-1:].numel():  # nothing is excluded
+        given = torch.nn.functional.pad(given, (0, 1), value=-1)
     if given.ndim == 2 and labels.ndim == 2 and given.shape[0] == labels.shape[0]:
         given = given.unsqueeze(1).expand(*labels.shape, -1)
     if given.ndim != labels.ndim + 1 or given.shape[:-1] != labels.shape or not given.shape[-1]:
