@@ -67,12 +67,6 @@ def test_ids(dtype: torch.dtype) -> None:
             checks.ids("label", torch.tensor([0, wrong], dtype=dtype), 3)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int16, torch.float32])
-def test_ids_of_other_types_are_refused(dtype: torch.dtype) -> None:
-    with pytest.raises(ValueError, match=rf"labels are {dtype}; they must be integers, int32 or int64: convert them"):
-        checks.ids("label", torch.ones(2, dtype=dtype), 3)
-
-
 def test_laws_are_normalised() -> None:
     q = torch.tensor([[0.2, 0.8 + 4e-7], [0, 1]], dtype=torch.float64)
     assert checks.law("q", q).sum(-1).tolist() == pytest.approx([1, 1], abs=1e-15)

@@ -202,6 +202,16 @@ def tensor(name: str, values: Values) -> Tensor:
         raise ValueError(f"{name} is {type(values).__name__}, which makes no tensor: {error}") from None
 
 
+def padded(values: Any) -> Values:
+    """Lists of unequal length, or sets, as lists of one length, padded by -1; all else as it is."""
+    if not isinstance(values, list | tuple) or not all(isinstance(row, list | tuple | set) for row in values):
+        return values  # type: ignore[no-any-return]
+    longest = max(map(len, values), default=0)
+    if all(isinstance(row, list | tuple) and len(row) == longest for row in values):
+        return values
+    return [[*row, *[-1] * (longest - len(row))] for row in values]
+
+
 def ids(name: str, values: Values, classes: int) -> Tensor:
     """Class numbers of any shape, from a tensor, a NumPy array or a list, as int64."""
     given = integers(name, values)

@@ -59,26 +59,6 @@ def test_it_refuses_to_be_an_array() -> None:
         assert there().cpu().numpy().tolist() == ROW == there().numpy(force=True).tolist()
 
 
-ALLOWED: dict[str, Callable[[], Tensor]] = {
-    "a number of the CPU": lambda: there() * torch.tensor(2.0),
-    "indices of the CPU": lambda: there()[here([2, 0])],
-    "a mask of the CPU": lambda: there()[here([True, False, True])],
-    "a copy into the CPU": lambda: here().copy_(there()).to(NAME),
-    "a copy from the CPU": lambda: there().copy_(here()),
-    "a generator of the device": lambda: torch.rand(3, device=NAME, generator=torch.Generator(NAME).manual_seed(0)),
-    "a permutation": lambda: torch.randperm(3, device=NAME, generator=torch.Generator(NAME).manual_seed(0)),
-    "sparse": lambda: torch.sparse_coo_tensor(
-        there([[0, 2]]), there([1.0, 2.0]), (3,), check_invariants=False
-    ).to_dense(),
-}
-
-
-@pytest.mark.parametrize("name", ALLOWED)
-def test_it_takes_what_cuda_takes(name: str) -> None:
-    with StandIn():
-        assert ALLOWED[name]().device.type == NAME
-
-
 WAITS: dict[str, tuple[Callable[[Tensor], object], int, int]] = {
     # what is done, how often the host waits, bytes that come from the device
     "nothing": (lambda x: (x.exp() * 2).sum(), 0, 0),

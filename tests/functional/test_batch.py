@@ -226,7 +226,8 @@ def test_positives_by_class_are_the_marks_of_their_columns() -> None:
         [False, False, False, True, False, False, False],
     ])  # fmt: skip
     found = in_batch(scores, IDS, log_q=log_q, positives=named).item()
-    assert found == in_batch(scores, IDS, log_q=log_q, positives=marks).item()
+    for same in (marks, [[1], [9], [3, 2], [0]], [{1}, set(), {2, 3}, {0}]):
+        assert found == in_batch(scores, IDS, log_q=log_q, positives=same).item()
     assert found == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
 
 

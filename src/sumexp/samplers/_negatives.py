@@ -189,22 +189,12 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
     return rows.gather(-1, place) == ids
 
 
-def _as_rows(exclude: Any) -> checks.Values:
-    """Sets, rows of unequal length and the non-zero entries of a sparse matrix [B, L] as integers [B, H]."""
+def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
     if hasattr(exclude, "tocsr"):
         matrix = exclude.tocsr(copy=True)
         matrix.eliminate_zeros()
         exclude = [matrix.indices[start:stop].tolist() for start, stop in pairwise(matrix.indptr)]
-    if not isinstance(exclude, list | tuple) or not all(isinstance(row, list | tuple | set) for row in exclude):
-        return exclude  # type: ignore[no-any-return]
-    longest = max(map(len, exclude), default=0)
-    if all(isinstance(row, list | tuple) and len(row) == longest for row in exclude):
-        return exclude
-    return [[*row, *[-1] * (longest - len(row))] for row in exclude]
-
-
-def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
-    read = checks.tensor("exclude", _as_rows(exclude)).to(labels.device)
+    read = checks.tensor("exclude", checks.padded(exclude)).to(labels.device)
     if read.dtype == torch.bool and read.shape[-1:] == (classes,):
         read = torch.where(read, torch.arange(classes, device=read.device), -1)
     given = checks.integers("excluded id", read)
