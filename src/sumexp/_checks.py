@@ -126,14 +126,7 @@ def source(generator: object) -> torch.Generator | None:
 
 
 def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
-    """A tensor through which gradients flow, of scores or vectors.
-
-    Args:
-        name: of the argument.
-        values: the argument.
-        shape: its dimensions for the message, as ``[B, m]``.
-        ranks: allowed numbers of dimensions; any but 0 by default.
-    """
+    """A dense tensor through which gradients flow, of some numbers of dimensions: any but 0 by default."""
     if isinstance(values, Tensor) and values.is_floating_point() and (values.ndim in ranks if ranks else values.ndim):
         if values.layout is not torch.strided:
             raise ValueError(f"{name} has the layout {values.layout}; it must be dense: take .to_dense()")

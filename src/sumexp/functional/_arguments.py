@@ -59,17 +59,11 @@ def divided(scores: Tensor, temperature: float | Tensor) -> Tensor:
 
 
 class Pair(NamedTuple):
-    """The checked arguments of a sampled loss, in the precision of its sums.
+    """The checked arguments of a sampled loss, in the precision of its sums."""
 
-    Attributes:
-        positive: [B] or [B, T], corrected.
-        negative: [B, m] or [B, T, m], corrected, 0 where it is left out.
-        log_w: broadcastable to it, the logarithms of the weights, -inf where left out; None where all are 1.
-    """
-
-    positive: Tensor
-    negative: Tensor
-    log_w: Tensor | None
+    positive: Tensor  # [B] or [B, T], corrected
+    negative: Tensor  # [B, m] or [B, T, m], corrected, 0 where it is left out
+    log_w: Tensor | None  # broadcastable to it, logarithms of the weights, -inf where left out; None where all are 1
 
 
 def prepare(
@@ -85,22 +79,8 @@ def prepare(
 ) -> Pair:
     """Check the arguments of a sampled loss, correct its logits and take out its accidental hits.
 
-    All values are read back from the device at once.
-
-    Args:
-        positive_logits: [B], or [B, T].
-        negative_logits: [B, m], or [B, T, m]; so everywhere.
-        log_q: broadcastable to [B, m].
-        positive_log_q: broadcastable to [B].
-        correct: from which logits log q is subtracted; ``importance`` goes into the weights.
-        weights: broadcastable to [B, m].
-        hits: broadcastable to [B, m]; values of the other arguments at hits do not matter.
-        linear: whether the weights themselves are needed, which may overflow, or only their logarithms.
-
-    Raises:
-        ValueError: for shapes that do not fit, m = 0, an unknown ``correct``, a log q that is missing, NaN, a positive
-            of -inf, a negative of +inf, and outside the hits for weights that are negative or infinite and log q that
-            is above 0 or -inf.
+    Arguments and errors are those of :func:`sampled_softmax`; ``importance`` goes into the weights. ``linear`` says
+    that the weights themselves are needed, which may overflow. All values are read back from the device at once.
     """
     _check_shapes(positive_logits, negative_logits)
     checks.choice("correct", correct, get_args(Correct))

@@ -208,17 +208,11 @@ def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
 
 
 class _Places(NamedTuple):
-    """Positives of each row, its own column among them, in the order of rows and columns.
+    """Positives of each row, its own column among them, in the order of rows and columns."""
 
-    Attributes:
-        row: [K] rows of all positives.
-        column: [K] their columns.
-        number: [B] the positives of each row.
-    """
-
-    row: Tensor
-    column: Tensor
-    number: Tensor
+    row: Tensor  # [K] of all positives
+    column: Tensor  # [K]
+    number: Tensor  # [B] of positives in each row
 
     def mean(self, values: Tensor) -> Tensor:
         """[B] the mean of the values [B, N] of each row's positives."""
@@ -227,23 +221,14 @@ class _Places(NamedTuple):
 
 
 class _Correction(NamedTuple):
-    """How scores become logits.
+    """How scores become logits."""
 
-    Attributes:
-        scale: the number that they are multiplied by.
-        log_q: [N] or [B, N] to subtract, or None.
-        own: whether it is subtracted from the positives too.
-        classes: [N] of :func:`_numbered`; columns equal to an example's own are left out; None to keep them.
-        marks: [B, N] bool, several positives of a row; None where its own column is the only one.
-        smoothing: the share of the mean over all columns that are not left out.
-    """
-
-    scale: float
-    log_q: Tensor | None
-    own: bool
-    classes: Tensor | None
-    marks: Tensor | None
-    smoothing: float
+    scale: float  # they are multiplied by
+    log_q: Tensor | None  # [N] or [B, N], subtracted
+    own: bool  # whether it is subtracted from the positives too
+    classes: Tensor | None  # [N] of `_numbered`: columns equal to an example's own are left out; None to keep them
+    marks: Tensor | None  # [B, N] bool, several positives of a row; None where its own column is the only one
+    smoothing: float  # share of the mean over all columns that are not left out
 
 
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:

@@ -144,20 +144,12 @@ def linear_cross_entropy(
 
 
 class _Half(NamedTuple):
-    """The loss of rows among columns.
+    """The loss of rows among columns."""
 
-    Attributes:
-        target: [B] each row's own column.
-        log_q: [N] subtracted from the scores of the columns, or None.
-        own: whether it is subtracted from the own score too.
-        classes: [N] classes of the columns, of which the first B are those of the rows; columns equal to a row's own
-            are left out; None to keep them.
-    """
-
-    target: Tensor
-    log_q: Tensor | None
-    own: bool
-    classes: Tensor | None
+    target: Tensor  # [B] each row's own column
+    log_q: Tensor | None  # [N] subtracted from the scores of the columns
+    own: bool  # whether it is subtracted from the own score too
+    classes: Tensor | None  # [N], the rows' first: columns equal to a row's own are left out; None to keep them
 
     def logits(self, scores: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Logits of a block, in place, each row's place in it, and whether its own column is there."""
