@@ -28,6 +28,9 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3, torch.bfloat16: 0.05, tor
 in float32 the rounded sum by which torch's softmax divides them, which is off by 2e-4 where it adds one by one."""
 
 
+FLOATS = tuple(TOLERANCE)
+"""Types in which numbers are computed; float8 only stores them."""
+
 LARGEST = (1 << 63) - 1
 """What torch and NumPy take for a whole number."""
 
@@ -127,12 +130,18 @@ def source(generator: object) -> torch.Generator | None:
 
 def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
     """A dense tensor through which gradients flow, of some numbers of dimensions: any but 0 by default."""
-    if isinstance(values, Tensor) and values.is_floating_point() and (values.ndim in ranks if ranks else values.ndim):
-        if values.layout is not torch.strided:
-            raise ValueError(f"{name} has the layout {values.layout}; it must be dense: take .to_dense()")
-        return values
+    if isinstance(values, Tensor):
+        _check_dense(name, values)
+        if values.dtype in FLOATS and (values.ndim in ranks if ranks else values.ndim):
+            return values
     given = f"{values.dtype} of {tuple(values.shape)}" if isinstance(values, Tensor) else type(values).__name__
     raise ValueError(f"{name} must be a floating-point tensor {shape}, got {given}")
+
+
+def _check_dense(name: str, values: Tensor) -> None:
+    if values.is_nested or values.is_quantized or values.layout is not torch.strided:
+        layout = "nested" if values.is_nested else "quantized" if values.is_quantized else values.layout
+        raise ValueError(f"{name} has the layout {layout}; it must be dense: take .to_dense()")
 
 
 def marks(name: str, values: Values) -> Tensor:
@@ -189,8 +198,11 @@ def held(name: str, values: Tensor) -> Tensor:
 
 def tensor(name: str, values: Values) -> Tensor:
     """A tensor, of a tensor, a NumPy array, a list or a number."""
+    if isinstance(values, Tensor):
+        _check_dense(name, values)
+        return values
     try:
-        return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
+        return torch.as_tensor(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} is {type(values).__name__}, which makes no tensor: {error}") from None
 

@@ -174,6 +174,7 @@ def test_without_gradients_and_of_no_example() -> None:
         ({"hits": "mask", "ids": [1]}, "there must be one for each of 11 columns"),
         ({"symmetric": True, "hits": "mask"}, "needs row_ids"),
         ({"temperature": 0}, "temperature is 0"),
+        ({"temperature": True}, "temperature is True"),
         ({"reduction": "average"}, "reduction is 'average'"),
     ],
 )

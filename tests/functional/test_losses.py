@@ -460,6 +460,7 @@ def test_arcface_margin_by_angles() -> None:
         guarded = functional.arcface_margin(theta.cos(), m)
         assert (guarded >= -1e-12).all()
         assert torch.equal(guarded[theta < math.pi - m - 1e-6], printed[theta < math.pi - m - 1e-6])
+    assert functional.arcface_margin(double(math.nan, 0), 0.5).isnan().tolist() == [True, False]
     with pytest.raises(ValueError, match="margin is 2"):
         functional.arcface_margin(torch.zeros(1), 2)
 
@@ -545,6 +546,11 @@ def test_logits_are_dense_and_on_one_device() -> None:
         functional.decoupled(positive.to("meta"), negative)
     with pytest.raises(ValueError, match=r"negative_logits has the layout torch.sparse_coo; it must be dense"):
         functional.sampled_softmax(positive, negative.to_sparse())
+    for wrong in (torch.arange(3).to_sparse(), torch.nested.nested_tensor([torch.arange(3)], layout=torch.jagged)):
+        with pytest.raises(ValueError, match=r"label has the layout .*; it must be dense"):
+            functional.cross_entropy(torch.zeros(3, 3), wrong)
+    with pytest.raises(ValueError, match=r"logits must be a floating-point tensor \[B, L\], got torch.float8"):
+        functional.cross_entropy(torch.zeros(3, 3).to(torch.float8_e4m3fn), [0, 1, 2])
     with pytest.raises(ValueError, match=r"logits has the layout torch.sparse_coo"):
         functional.marginal(negative.to_sparse(), torch.ones(2, 3, dtype=torch.bool))
     loss = functional.sampled_softmax(positive.to("meta"), negative.to("meta"), reduction="none")

@@ -189,9 +189,8 @@ def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normali
         raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(), or use autocast")
     if normalize:
         queries, items = F.normalize(queries, dim=-1), F.normalize(items, dim=-1)
-    if isinstance(temperature, Tensor) or temperature != 1:
-        divided, scale = _batch._temperature(queries, temperature)
-        queries = divided if scale == 1 else divided * scale
+    scores, scale = _batch._temperature(queries, temperature)
+    queries = scores if scale == 1 else scores * scale
     return queries.to(items.dtype), items
 
 

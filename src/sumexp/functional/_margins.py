@@ -81,4 +81,4 @@ def arcface_margin(cosine: checks.Values, margin: float, *, guarded: bool = True
     lowered = cosine * (1 - math.cos(margin)) + sine * math.sin(margin)
     if not guarded:
         return lowered
-    return torch.where(cosine > -math.cos(margin), lowered, margin * math.sin(margin))
+    return torch.where(cosine <= -math.cos(margin), margin * math.sin(margin), lowered)  # of NaN it is NaN
