@@ -2,7 +2,6 @@
 
 import math
 import os
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,8 +15,8 @@ from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, State
 
 Purpose: TypeAlias = Literal["weights", "order", "uniforms", "evaluation", "mirror", "negatives"]
 
-Measure: TypeAlias = Callable[[int, Any, float], list[Any] | None]
-"""The rows of an epoch's history, from its number, each model's mean loss and its seconds; None ends the training."""
+Measure: TypeAlias = Callable[[int, Any], list[Any] | None]
+"""The rows of an epoch's history, from its number and each model's mean loss; None ends the training."""
 
 GRAPHS = "SUMEXP_GRAPHS"
 """Environment variable: with the value 0 no step is captured."""
@@ -237,11 +236,9 @@ def train_epochs(
         learner.restore(state["learner"])
         rows = list(state["rows"])
     for epoch in progress(range(learner.epoch, epochs)):
-        started = time.perf_counter()
         losses = mean(learner.run_epoch()).tolist()
-        seconds = time.perf_counter() - started
         check(learner, losses, f"epoch {epoch}")
-        if (more := measure(epoch, losses, seconds)) is None:
+        if (more := measure(epoch, losses)) is None:
             break
         rows += more
         checkpoint.save({"learner": learner.state(), "rows": rows})

@@ -170,7 +170,6 @@ def test_results_have_the_promised_form() -> None:
     assert tuple(history) == training.HISTORY
     assert history["epoch"].tolist() == [0] * 6 + [1] * 6
     assert history["member"].tolist() == [*range(6)] * 2
-    assert history["temperature"][6:].tolist() == [member.temperature.at(19) for member in MIXED]
     assert metrics["train_loss"] == pytest.approx(history["train_loss"][6:].mean())
     assert arrays["counts"].tolist() == [1, 3]
     assert arrays["by_count"][:, 1] == pytest.approx(arrays["test_likelihood"].mean(1), rel=1e-6)

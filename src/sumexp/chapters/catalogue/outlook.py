@@ -74,7 +74,7 @@ def predict(
     parts = load(config.source, config.users, config.least, config.seed)
     settings = {name: getattr(config, name) for name in ("source", "users", "least", "dim", "batch", "seed")}
     learner = training.Learner(training.Config(form="full", **settings), parts, config.rate, device)
-    descent.train_epochs(learner, config.epochs, lambda epoch, loss, seconds: [])
+    descent.train_epochs(learner, config.epochs, lambda epoch, loss: [])
     left, right, offset = (part.double().cpu() for part in learner.vectors())
     log_q = torch.from_numpy(parts.log_q)
     chosen = np.sort(np.random.default_rng(config.seed).permutation(config.users)[: config.contexts])

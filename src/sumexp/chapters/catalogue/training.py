@@ -150,7 +150,7 @@ def _at_rate(config: Config, parts: Parts, rate: float, device: str) -> dict[str
     validation = np.full((len(SERVED), config.epochs), np.nan)
     best: list[tuple[Tensor, Tensor, Tensor]] = [learner.vectors()] * len(SERVED)
 
-    def judged(epoch: int, loss: float, seconds: float) -> list[Any] | None:
+    def judged(epoch: int, loss: float) -> list[Any] | None:
         left, right, offset = learner.vectors()
         tables = judge(left, right, (offset, offset + learner.log_q), parts.validation, (parts.train,))
         for i, table in enumerate(tables):

@@ -117,7 +117,7 @@ def train(
     settings = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
     with torch.backends.cudnn.flags(**settings):
         losses = descent.train_epochs(
-            learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
+            learner, config.epochs, lambda epoch, loss: [loss], progress=progress, checkpoint=checkpoint
         )
         errors = learner.errors(data.test, data.test_labels)
     history = {"epoch": np.arange(config.epochs), "train_loss": np.array(losses)}

@@ -58,7 +58,7 @@ def train(
     learner = Learner(config, torch.stack([plain, mirrored]), torch.from_numpy(data.train_labels), data.classes, device)
 
     losses = descent.train_epochs(
-        learner, config.epochs, lambda epoch, loss, seconds: [loss], progress=progress, checkpoint=checkpoint
+        learner, config.epochs, lambda epoch, loss: [loss], progress=progress, checkpoint=checkpoint
     )
     errors, count = learner.errors(test, judged).cpu(), len(config.methods)
     history: dict[str, NDArray[Any]] = {"epoch": np.repeat(np.arange(config.epochs), count)}

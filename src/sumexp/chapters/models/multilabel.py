@@ -192,7 +192,7 @@ def train(
     curves = descent.train_epochs(
         learner,
         config.epochs,
-        lambda epoch, loss, seconds: [_measure_all(network, shown, config)],
+        lambda epoch, loss: [_measure_all(network, shown, config)],
         progress=progress,
         checkpoint=checkpoint,
         start=[_measure_all(network, shown, config)],

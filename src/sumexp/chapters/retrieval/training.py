@@ -184,9 +184,7 @@ def tune(
     for place in progress(range(len(rows), len(config.rates))):
         learner = Learner(config, fitted, counts, config.rates[place], device)
 
-        def judged(
-            epoch: int, loss: float, seconds: float, place: int = place, learner: Learner = learner
-        ) -> list[Any]:
+        def judged(epoch: int, loss: float, place: int = place, learner: Learner = learner) -> list[Any]:
             nonlocal best
             recall = judging.recall(learner, held, fitted.labels, 10)
             if recall > best["recall"]:

@@ -45,7 +45,7 @@ PROBED = 200
 VALIDATED = 30
 """The most samples of z a validation image, for the estimate of -log p(x)."""
 
-HISTORY = ("epoch", "member", "train_loss", "temperature", "seconds")
+HISTORY = ("epoch", "member", "train_loss")
 """The columns of the history; see :func:`train`."""
 
 
@@ -75,8 +75,7 @@ def train(
           images;
 
         metrics: the means over members of the last training loss and the test bound;
-        history: for each epoch and member ``epoch``, ``member``, ``train_loss`` (the relaxed loss above, mean over the
-        steps), ``temperature`` (of the last step) and ``seconds`` (of the training of the whole stack).
+        history: for each epoch and member ``epoch``, ``member`` and ``train_loss``, the mean relaxed loss of the steps.
 
     Raises:
         DataError: if the data set is absent, damaged or undeclared.
@@ -91,11 +90,8 @@ def train(
         raise ValueError(f"the three parts have the shapes {shapes}; each needs images, all of the same pixels")
     learner = Learner(config, train[: config.images or None], device)
 
-    def rows(epoch: int, losses: list[float], seconds: float) -> list[list[float]]:
-        return [
-            [epoch, s, losses[s], member.temperature.at(learner.step - 1), seconds]
-            for s, member in enumerate(config.members)
-        ]
+    def rows(epoch: int, losses: list[float]) -> list[list[float]]:
+        return [[epoch, s, loss] for s, loss in enumerate(losses)]
 
     table = np.array(descent.train_epochs(learner, config.epochs, rows, progress=progress, checkpoint=checkpoint))
     history: Arrays = {name: table[:, i] for i, name in enumerate(HISTORY)}
