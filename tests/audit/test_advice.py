@@ -84,12 +84,16 @@ def right() -> Tensor:
 
 @pytest.mark.parametrize("weights, hits", [("none", "keep"), ("negatives", "mask")])
 def test_log_q_off_every_logit(weights: Any, hits: Any) -> None:
-    """And training ends where the audit says, within 10 %."""
+    """And training ends where the audit says, within 10 %; log q added when served does as well, and both do not."""
     said = audit(COUNTS, weights=weights, hits=hits, batch=16, scores=np.log(TRUTH), examples=CONTEXTS)
     assert said.change.startswith("subtract the true log q from every logit, the positive's included")
     before = free(batch_loss(correct=weights, hits=hits), 16)
     assert kl(before) == pytest.approx(said.scheme.kl, rel=0.1)
     assert kl(right()) < kl(before) / 10
+    if weights == "none":
+        assert said.change.endswith("or add log q to the scores that you serve, not both")
+        assert kl(before + LOG_PI) < kl(before) / 10
+        assert kl(right() + LOG_PI) > 10 * kl(right())
 
 
 def test_hits_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,7 @@ class Setup:
             "arrival": "log(1 - exp(-qT)) subtracted from all logits",
         }
         hits = {"keep": "kept", "mask": "masked", "redraw": "redrawn"}[self.hits]
-        table = ", own table" if self.table is not None else ""
+        table = ", given log q" if self.table is not None else ""
         return f"{self.name}, {words[self.weights]}{table}, hits {hits}"
 
     def draws(self, m: int, number: Floats) -> "Setup":
@@ -207,7 +207,7 @@ def read_setup(
     if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
         raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
     scheme = Setup(
-        named or "own law",
+        named or "given distribution",
         q,
         number,
         cast(Kind, kind if kind in ("union", "distinct") else "draws"),
@@ -309,7 +309,7 @@ def _named(name: str, prior: Floats) -> Floats:
         # relative to the largest count, so that a high power ends at 0 and not at 0/0
         weight = (prior / prior.max()) ** exponent * (prior > 0)
         return np.asarray(weight / weight.sum())
-    raise AuditError(f"no sampler {name!r}; there are {', '.join(NAMES)}, and your own law")
+    raise AuditError(f"no sampler {name!r}; there are {', '.join(NAMES)}, or a distribution")
 
 
 def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:

@@ -170,7 +170,7 @@ def fitting(
                 raise ValueError(f"the linear program for {name} was not solved: {solution.message}")
             ends.append(sign * float(solution.fun or 0.0))
         true.append((name, ends[0], ends[1]))
-    return Evaluation(m, tuple(reported.items()), tuple(true), "uniform" if law is None else "your own distribution")
+    return Evaluation(m, tuple(reported.items()), tuple(true), "uniform" if law is None else "given distribution")
 
 
 def _shares(law: Floats, ranks: NDArray[np.int64]) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64]]:
