@@ -96,8 +96,8 @@ def options(size: int) -> dict[str, tuple[Loss, Loss]]:
     labels = torch.randint(CLASSES, (size,), generator=source)
     places, log_q = torch.arange(size), samplers.LogUniform(CLASSES).log_prob(labels).float()
     rows = torch.log_softmax(torch.randn(size, size, generator=source), -1)
-    own = torch.eye(size, dtype=torch.bool)
-    positives = own | (torch.rand(size, size, generator=source) < 3 / size)
+    diagonal = torch.eye(size, dtype=torch.bool)
+    positives = diagonal | (torch.rand(size, size, generator=source) < 3 / size)
     beta = 1 - 0.75 * (1 - (size - 1) / (CLASSES - 1))
 
     def several(scores: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ def options(size: int) -> dict[str, tuple[Loss, Loss]]:
         return -(torch.where(positives, log_p, 0).sum(-1) / positives.sum(-1)).mean()
 
     def siglip(scores: Tensor) -> Tensor:
-        return -F.logsigmoid((scores / TEMPERATURE - 10) * (2 * own - 1)).sum(-1).mean()
+        return -F.logsigmoid((scores / TEMPERATURE - 10) * (2 * diagonal - 1)).sum(-1).mean()
 
     def gbce(scores: Tensor) -> Tensor:
         return -(beta * F.logsigmoid(scores[:, 0]) + F.logsigmoid(-scores[:, 1:]).sum(-1)).mean()

@@ -132,12 +132,12 @@ def chunked_step(classes: int, threads: int) -> dict[str, float]:
         for rows in weight.split(CHUNK):
             log_z = torch.logaddexp(log_z, torch.logsumexp(hidden @ rows.T, -1))
         gradient = -weight[labels]
-        own = hidden / BATCH
+        pull = hidden / BATCH
         for rows in weight.split(CHUNK):
             p = torch.exp(hidden @ rows.T - log_z.unsqueeze(-1))
             gradient += p @ rows
             rows.addmm_(p.T, hidden, alpha=-0.1 / BATCH)
-        weight.index_add_(0, labels, own, alpha=0.1)
+        weight.index_add_(0, labels, pull, alpha=0.1)
 
     return timed(step, 1 if classes > 10**6 else 3)
 

@@ -98,17 +98,18 @@ def main(threads: int, quick: bool) -> None:
             print(f"  {seed} {name:28s} {seeds[name][-1]}")
     tables: Tables = {}
     for metric in ("ndcg", "recall"):
-        runs = {(name, s): [one[metric][i] for one in own] for name, own in seeds.items() for i, s in enumerate(SERVED)}
+        pairs = [(name, i) for name in seeds for i in range(len(SERVED))]
+        runs = {(name, SERVED[i]): [seed[metric][i] for seed in seeds[name]] for name, i in pairs}
         tables[f"{metric} at 20 on Gowalla, and less that of the plain dot product"] = [
-            {"form": name, "served": served, metric: f"{sum(own) / len(own):.4f}", "difference": _apart(own, runs)}
-            for (name, served), own in runs.items()
+            {"form": form, "served": served, metric: f"{sum(at) / len(at):.4f}", "difference": _apart(at, runs)}
+            for (form, served), at in runs.items()
         ]
     keep("regularised", tables, threads, quick or source == "synthetic", seeds=seeds)
 
 
-def _apart(own: list[float], runs: Mapping[tuple[str, str], list[float]]) -> str:
+def _apart(values: list[float], runs: Mapping[tuple[str, str], list[float]]) -> str:
     plain = runs["dot product", "f"]
-    if own == plain:
+    if values == plain:
         return "-"
-    apart = intervals.paired(own, plain)
+    apart = intervals.paired(values, plain)
     return f"{apart.mean:+.4f} [{apart.low:.4f}, {apart.high:.4f}]"

@@ -100,8 +100,8 @@ def full_step(labels: int, threads: int) -> dict[str, float] | None:
     some = batches(one)
 
     def step() -> None:
-        x, own = next(some)
-        loss = F.cross_entropy(one.hidden(x) @ one.labels.T, own)
+        x, targets = next(some)
+        loss = F.cross_entropy(one.hidden(x) @ one.labels.T, targets)
         one.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         one.optimiser.step()
@@ -110,7 +110,7 @@ def full_step(labels: int, threads: int) -> dict[str, float] | None:
 
 
 def tensorflow_step(labels: int, threads: int) -> dict[str, float] | None:
-    """The same with TensorFlow, in its own environment; None where there is none."""
+    """The same with TensorFlow, in another environment; None without it."""
     if not (python := os.environ.get("SUMEXP_TENSORFLOW")):
         return None
     settings = {"labels": labels, "width": WIDTH, "batch": BATCH, "negatives": NEGATIVES, "threads": threads}

@@ -32,20 +32,20 @@ def main(settings: dict[str, int]) -> None:
     rows = tf.constant(np.repeat(np.arange(batch), settings["each"]))
 
     @tf.function
-    def step(ids: tf.Tensor, own: tf.Tensor) -> tf.Tensor:
+    def step(ids: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             hidden = tf.math.segment_sum(tf.gather(features, ids), rows)
             loss = tf.reduce_mean(
-                tf.nn.sampled_softmax_loss(table, biases, own, hidden, settings["negatives"], labels, seed=0)
+                tf.nn.sampled_softmax_loss(table, biases, targets, hidden, settings["negatives"], labels, seed=0)
             )
         variables = [features, table]
         optimiser.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
         return loss
 
     def batch_of() -> tuple[tf.Tensor, tf.Tensor]:
-        own = (labels ** source.random(batch) - 1).astype(np.int64)
+        targets = (labels ** source.random(batch) - 1).astype(np.int64)
         return tf.constant(source.integers(settings["features"], size=batch * settings["each"])), tf.constant(
-            own[:, None]
+            targets[:, None]
         )
 
     clock = time.process_time if settings["threads"] == 1 else time.perf_counter
