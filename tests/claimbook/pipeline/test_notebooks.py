@@ -13,12 +13,15 @@ from claimbook.store import Computation, Store, progress
 
 from .tiny import PARAMETERS, chapter
 
+FOLDERS = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
 MORE = "seed = 0\nrate = 0.5\nquick = False\nsizes = (1, 2)\n"
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A project of one notebook."""
+    """A project of one notebook, and an environment that comes back after the test."""
+    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", *FOLDERS):
+        monkeypatch.setenv(name, "another")
     monkeypatch.chdir(tmp_path)
     Path("notebooks").mkdir()
     assert PARAMETERS in chapter("one", "profile")
@@ -53,20 +56,22 @@ def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.Monk
     said: list[tuple[object, ...]] = []
     monkeypatch.setattr(progress, "report", lambda *words, begun: said.append(words))
     asked: dict[str, Any] = {}
-    monkeypatch.setattr("papermill.execute_notebook", lambda *_, **options: asked.update(options))
+
+    def execute(source: None, target: None, **options: object) -> None:
+        assert target is None  # papermill would take the braces of a path for parameters
+        asked.update(options)
+
+    monkeypatch.setattr("papermill.execute_notebook", execute)
     notebooks._execute(None, {}, [{"cells": [None] * 5}], None, str(tmp_path))
     asked["on_cell_executed"](cell=None, cell_index=1, execute_reply={})
     assert said == [("executing cells", 2, 5)]
 
 
-def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own() -> None:
     fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "a,b", "OMP_NUM_THREADS": "1"}
-    folders = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
-    for name in (*fixed, "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", *folders):
-        monkeypatch.setenv(name, "another")
     with notebooks._surroundings(("a", "b")) as folder:
         assert {name: os.environ[name] for name in fixed} == fixed
-        assert {os.environ[name] for name in folders} == {folder}
+        assert {os.environ[name] for name in FOLDERS} == {folder}
         assert Path(folder).is_dir()
     assert not Path(folder).exists()
 
@@ -77,9 +82,6 @@ def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.
     seen: list[str] = []
     monkeypatch.setattr(notebooks, "_execute", lambda *_: seen.append(os.environ["SUMEXP_DECLARED_DATA"]))
     monkeypatch.setattr(notebooks, "_collect", lambda *_: None)
-    # What it sets is the process's own: of each, monkeypatch takes back what was there.
-    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, "another")
     notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
     assert seen == ["brown,omniglot"]
 
@@ -98,8 +100,6 @@ def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch
     def write(*_: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, "another")
     monkeypatch.setattr(notebooks, "_execute", execute)
     monkeypatch.setattr(notebooks, "_write", write)
     store, wanted = Store(tmp_path / "store"), Computation("notebook", "one", {})
@@ -110,20 +110,10 @@ def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch
         notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")
 
 
-def test_a_cell_that_ends_the_run_early_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in (*notebooks.SURROUNDINGS, "SUMEXP_DECLARED_DATA", "IPYTHONDIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(name, "another")
+def test_a_cell_that_ends_the_run_early_is_an_error(tmp_path: Path) -> None:
     source = Path("notebooks/one.md")
     front = "```{code-cell}".join(source.read_text().split("```{code-cell}")[:2])  # as far as the parameters
     source.write_text(f"{front}```{{code-cell}}\nimport sys; sys.exit()\n```\n\n```{{code-cell}}\nafter = 1\n```\n")
     with pytest.raises(BookError, match=r"begins with: .*exit\(\)\n.* remove its sys.exit\(\)"):
         notebooks.run("one", {}, tmp_path / "out", tmp_path / "build/logs/one.log")
     assert not (tmp_path / "out").exists()
-
-
-def test_papermill_has_no_path_to_format(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It would take the braces of a store's path for parameters."""
-    seen: list[object] = []
-    monkeypatch.setattr("papermill.execute_notebook", lambda source, target, **_: seen.append(target))
-    notebooks._execute(None, {}, [], None, str(tmp_path))
-    assert seen == [None]
