@@ -1,15 +1,18 @@
-"""Every chapter that trains runs on a device, by papermill alone, in an empty folder, without any data set.
+"""Every chapter that trains runs on a device, without any data set.
 
 The device is the stand-in, or the GPU where there is one: the two never share a process.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import jupytext
-import papermill
+import nbformat
 import pytest
 import torch
+from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
 
 from claimbook.pipeline.inputs import chapters_of, parse
 from claimbook.pipeline.notebooks import SURROUNDINGS
@@ -41,28 +44,38 @@ figures.show = lambda *_, **__: None  # a picture needs no device, and takes tim
 """
 
 
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KernelManager]:
+    """One for all chapters, as it imports torch; each chapter sets its names anew."""
+    place = tmp_path_factory.mktemp("standin")
+    startup = place / "ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    if DEVICE == "standin":
+        (startup / "standin.py").write_text(STARTUP, "utf-8")
+    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
+    settings = {"IPYTHONDIR": startup.parents[1], "SUMEXP_STORE": place / "store", "XDG_CACHE_HOME": place}
+    environment = os.environ | SURROUNDINGS | {name: str(path) for name, path in settings.items()}
+    environment |= {"PYTHONPATH": os.pathsep.join(paths), "SUMEXP_DATA": ""}
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(env=environment, cwd=ROOT)  # chapters that show measurements read them there
+    yield manager
+    manager.shutdown_kernel(now=True)
+    manager.context.destroy()
+
+
 def test_most_chapters_train() -> None:
     assert len(CHAPTERS) >= 10
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_a_chapter_runs_on_a_device(chapter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    startup = tmp_path / "ipython" / "profile_default" / "startup"
-    startup.mkdir(parents=True)
-    if DEVICE == "standin":
-        (startup / "standin.py").write_text(STARTUP, "utf-8")
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    settings = {"IPYTHONDIR": startup.parents[1], "SUMEXP_STORE": tmp_path / "store", "XDG_CACHE_HOME": tmp_path}
-    for name, value in {**SURROUNDINGS, **settings, "PYTHONPATH": os.pathsep.join(paths)}.items():
-        monkeypatch.setenv(name, str(value))
-    monkeypatch.delenv("SUMEXP_DATA", raising=False)
-    executed = papermill.execute_notebook(
-        jupytext.read(ROOT / "notebooks" / f"{chapter}.md"),
-        None,
-        parameters={"profile": "smoke", "device": DEVICE},
-        kernel_name="python3",
-        progress_bar=False,
-        cwd=ROOT,  # chapters that show measurements read them there
-    )
-    codes = [cell for cell in executed.cells if cell.cell_type == "code"]
+def test_a_chapter_runs_on_a_device(chapter: str, kernel: KernelManager) -> None:
+    notebook = jupytext.read(ROOT / "notebooks" / f"{chapter}.md")
+    [place] = (n for n, cell in enumerate(notebook.cells, 1) if "parameters" in cell.metadata.get("tags", ()))
+    notebook.cells.insert(place, nbformat.v4.new_code_cell(f'profile, device = "smoke", "{DEVICE}"'))
+    client = NotebookClient(notebook, km=kernel, timeout=None)
+    try:
+        client.execute()
+    finally:
+        client.kc.stop_channels()
+    codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in codes if cell.source.strip())
