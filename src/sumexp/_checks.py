@@ -269,6 +269,21 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def first_order(backward: Callable[P, R]) -> Callable[P, R]:
+    """A backward pass that refuses ``create_graph=True``: its gradients would count as constants.
+
+    torch's ``once_differentiable`` notices only if the gradient of the result requires one itself.
+    """
+
+    @wraps(backward)
+    def checked(*arguments: P.args, **options: P.kwargs) -> R:
+        if torch.is_grad_enabled():
+            raise RuntimeError("only first derivatives are known here: leave out create_graph")
+        return backward(*arguments, **options)
+
+    return checked
+
+
 def attributes(instance: Any) -> None:
     """Check each field of a dataclass against its annotation, as :func:`typed` does arguments."""
     if torch.compiler.is_compiling():  # which cannot follow annotations

@@ -139,7 +139,7 @@ def test_second_derivatives_are_refused() -> None:
         expectations.independent(log_x, torch.full((3,), -1.0)),
     )
     for law in laws:
-        with pytest.raises(RuntimeError, match="expectations have first derivatives only: leave out create_graph"):
+        with pytest.raises(RuntimeError, match="only first derivatives are known here: leave out create_graph"):
             torch.autograd.grad(expectations.expect(law).loss, log_x, create_graph=True)
 
 

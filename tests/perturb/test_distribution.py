@@ -559,6 +559,15 @@ def test_what_torch_traces_is_traced(name: str) -> None:
         assert len(mapped.flatten(1).unique(dim=0)) > 1
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_second_derivatives_that_are_not_known_are_refused(dtype: torch.dtype) -> None:
+    loc = torch.tensor([1.0, 0.0, -1.0], dtype=dtype, requires_grad=True)
+    law = PerturbArgmax(loc, Gaussian())
+    for value in (law.mean[0], law.entropy(), kl_divergence(law, PerturbArgmax(torch.zeros(3), Gaussian()))):
+        with pytest.raises(RuntimeError, match="only first derivatives are known here: leave out create_graph"):
+            torch.autograd.grad(value, loc, create_graph=True)
+
+
 @pytest.mark.parametrize(
     "make, message",
     [

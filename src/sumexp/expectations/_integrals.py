@@ -31,9 +31,9 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
-from sumexp._checks import typed
+from sumexp._checks import first_order, typed
 from sumexp.expectations._laws import Law
-from sumexp.expectations._transforms import Transform, apply, first_order
+from sumexp.expectations._transforms import Transform, apply
 from sumexp.expectations.quadrature import Rule, rule
 
 NEAR = 50.0

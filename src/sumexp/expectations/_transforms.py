@@ -1,15 +1,15 @@
 """The Laplace transforms of the laws over a list of classes, with their gradients."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sumexp._checks import first_order
 from sumexp.expectations._kernels import bend, decay, growth, log1p_bend
 from sumexp.expectations._sums import SLIGHT, ClassSum, blocks
 from sumexp.expectations.quadrature import Rule
@@ -29,21 +29,6 @@ class Transform(NamedTuple):
     log_value: Tensor
     excess: Tensor
     mean: Tensor
-
-
-def first_order(backward: Callable[..., tuple[Tensor | None, ...]]) -> Callable[..., tuple[Tensor | None, ...]]:
-    """A backward pass that refuses ``create_graph=True``: its gradients would count as constants.
-
-    torch's ``once_differentiable`` notices only if the gradient of the result requires one itself.
-    """
-
-    @wraps(backward)
-    def checked(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        if torch.is_grad_enabled():
-            raise RuntimeError("expectations have first derivatives only: leave out create_graph")
-        return backward(ctx, *gradients)
-
-    return checked
 
 
 def apply(function: type[torch.autograd.Function], *arguments: object) -> tuple[Tensor, ...]:

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp._checks import typed
+from sumexp._checks import first_order, typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
 from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
@@ -92,7 +92,7 @@ class _Probabilities(torch.autograd.Function):
         return _by_rows(theta, noise, lambda race, _u: race.probabilities())
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (theta,) = ctx.saved_tensors
         return jacobian_product(theta, grads[0], ctx.noise), None

@@ -28,6 +28,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
+from sumexp._checks import first_order
 from sumexp.perturb._checks import pieces
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 
@@ -141,7 +142,7 @@ class _Probabilities(torch.autograd.Function):
         return _by_rows(theta, noise, lambda race: race.probabilities)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         (theta,) = ctx.saved_tensors
         product = _by_rows(theta, ctx.noise, lambda race, v: race.laplacian_product(v), grads[0])
@@ -161,7 +162,7 @@ class _Divergence(torch.autograd.Function):
         return results[..., 0]
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
         slope, q = ctx.saved_tensors
         grad = grads[0].unsqueeze(-1)
