@@ -98,6 +98,7 @@ from claimbook.pipeline import scheduler
 from claimbook.store import Computation
 
 signal.signal(signal.SIGTERM, cli._end)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored where the tests run in the background
 scheduler.COMMAND = (sys.executable, "-c")
 lines = "import time; from pathlib import Path; Path('started').touch(); time.sleep(300)"
 scheduler.run([scheduler.Task(Computation("run", "a", {}), (lines,), False)], 1, Path("log"))
@@ -106,7 +107,7 @@ scheduler.run([scheduler.Task(Computation("run", "a", {}), (lines,), False)], 1,
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 130)])
 def test_a_driver_ends_by_a_signal_with_all_that_it_started(place: Path, number: signal.Signals, code: int) -> None:
-    """By ``docker stop``, systemd, Slurm, or Ctrl-C: at once, and nothing is left."""
+    """By ``docker stop``, systemd, or Ctrl-C: at once, and nothing is left."""
     (place / "tmp").mkdir()
     environment = os.environ | {"TMPDIR": str(place / "tmp"), "PYTHONPATH": os.pathsep.join(sys.path)}
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], env=environment)
