@@ -63,7 +63,7 @@ def parser() -> argparse.ArgumentParser:
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="embeddings of both towers, .npy")
     add("--temperature", type=float, help="temperature by which the scores are divided (default: 1, but for cosines)")
     add("--cosine", action="store_true", help="scores are cosines: which temperatures can represent log P")
-    add("--serving", type=Path, help="a file like the first for served labels: how far they drift")
+    add("--serving", type=Path, help="such counts of served labels, new classes included: how far they drift")
     add("--sampled", nargs="+", default=[], metavar="METRIC=VALUE", help="sampled metrics, as in recall@10=.7")
     add("--candidates", type=int, help=f"number of those candidates (default: {DEFAULTS['candidates']})")
     add("--candidates-from", metavar="LAW", help=f"their distribution (default: {DEFAULTS['candidates_from']})")

@@ -15,7 +15,9 @@ labels themselves, which raises its mean by less than 1/N.
 group are hypergeometric. Drift is found if the share of a group has a p-value below :data:`LEVEL` over the number of
 groups, so that labels of the counts' law are taken for another in at most one of a hundred audits; or if single classes
 change places, which Pearson's statistic shows, more than :data:`DEVIATIONS` standard deviations above its mean. That
-statistic alone misses a drift to frequent classes, which lowers it where the table is sparse.
+statistic alone misses a drift to frequent classes, which lowers it where the table is sparse. The served labels have to
+include those of classes that training never had: where these are left out, classes with one label in training seem to
+lose.
 
 **The line.** If contexts of a class stay what they are, :math:`P'(x\mid y)=P(x\mid y)`, Bayes' rule gives
 

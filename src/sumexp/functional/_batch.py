@@ -41,9 +41,11 @@ def in_batch(
     row_log_q: checks.Values | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    r"""The softmax cross entropy of each example's class among all columns of the batch, corrected by their law.
+    r"""The softmax cross entropy of each example's class among the columns of its batch, with the logQ correction.
 
     .. math:: \ell_i = \log\sum_j e^{s_{ij} - s_{ii}}, \qquad s_{ij} = f_{ij}/T - \log q_{c_j}
+
+    With ``correct="none"`` and the other defaults it is ``F.cross_entropy(scores, torch.arange(B))``.
 
     Row i is an example, column j a candidate of class :math:`c_j`; columns 0..B-1 are the examples' own classes, in
     their order, what follows are further negatives that all examples share.
@@ -54,12 +56,13 @@ def in_batch(
     constant, for every batch size. ``correct="negatives"`` or ``hits="mask"`` have other minima, which
     :mod:`sumexp.negatives.consistency` finds; ``correct="none"`` learns :math:`\log P/q`.
 
-    Further columns drawn with replacement from the *same* law, as those of other batches or devices, change nothing in
-    this. Columns of another law u, such as uniform ones, want one law for all: the mixture, for B in-batch and E
-    further columns :math:`q = \frac{(B-1)\pi + E u}{B-1+E}`, in *every* column
+    Further columns drawn with replacement from the *same* distribution, as those of other batches or devices, change
+    nothing in this. If they come from another distribution u, such as the uniform one, use the log probability of the
+    mixture in *every* column, for B in-batch and E further ones :math:`q = \frac{(B-1)\pi + E u}{B-1+E}`
     (``samplers.Mixture([pi, u], [(B - 1) / (B - 1 + E), E / (B - 1 + E)]).log_prob(ids)``). That is exact if each
-    negative chooses its law by lot, and nearly so for fixed numbers of both; each column's *own* law, :math:`\pi` or u,
-    is further off. Hard negatives are drawn by no known law: no correction is known to leave the minimum where it is.
+    negative picks its distribution at random, and nearly so for fixed numbers of both; each column's *own*
+    distribution, :math:`\pi` or u, is further off. Hard negatives are drawn from no known distribution: no correction
+    is known to leave the minimum where it is.
 
     With several ``positives`` :math:`P_i` of a row, its own column always among them, the loss is the mean over them of
     their softmax cross entropies, each among all columns:
@@ -82,8 +85,8 @@ def in_batch(
     >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
     tensor(0.1319)
 
-    Two towers, trained on their batches. Each item has a number that starts at its log frequency, which a product of
-    vectors would have to learn; then the ten best scores hold more of what comes next than the ten most popular items:
+    Two towers, trained on their batches. Each item has a bias, initialised to its log frequency; then the ten best
+    scores hold more of what comes next than the ten most popular items:
 
     >>> law = (1 / torch.arange(1.0, 101)).log()
     >>> truth = (law + 2 * (torch.arange(100) % 5 == torch.arange(5)[:, None])).softmax(-1)  # of five kinds of users

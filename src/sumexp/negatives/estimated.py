@@ -20,8 +20,9 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
     .. math:: \mathrm{KL} = \log\mathbb E_P\, e^{\delta} - \mathbb E_P\,\delta
 
     For small errors this is half the variance of :math:`\delta` under P. Those of
-    :class:`sumexp.nn.StreamingLogQ` by gaps with the rate :math:`\alpha` have the variance :math:`\alpha/2`, and
-    so they cost :math:`\alpha/4`.
+    :class:`sumexp.nn.StreamingLogQ` by gaps with the rate :math:`\alpha` have the variance :math:`\alpha/2` for ids
+    seen many more than :math:`1/\alpha` times, and cost :math:`\alpha/4` where all are; an id seen n times, fewer
+    than :math:`1/\alpha`, has a variance of about :math:`1/n`.
 
     Args:
         log_p: [..., classes] the truth :math:`\log P(y\mid x)`.

@@ -45,7 +45,7 @@ def distinct(
 ) -> Distinct:
     r"""Draw from q until m ids other than the label are found, once for the whole batch.
 
-    The race is one for all examples; each takes its own label out of it. So m + 2 arrivals serve all.
+    All examples share one race, from which each removes its own label. So m + 2 arrivals serve all.
 
     >>> drawn = samplers.distinct(samplers.LogUniform(1000), [5, 7], 10)
     >>> drawn.ids.shape, drawn.weights.shape, (~drawn.hits).sum(-1)
