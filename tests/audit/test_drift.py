@@ -124,6 +124,15 @@ def test_two_samples_of_one_law_show_drift_in_one_of_a_hundred_at_most() -> None
         assert np.mean(least) < 1 / labels
 
 
+def test_labels_without_new_classes_are_no_drift() -> None:
+    """60 pairs of one law, the labels of classes without counts left out: more than 4 found is an alarm of 3e-4."""
+    generator, law, found = np.random.default_rng(2), zipf(20_000), 0
+    for _ in range(60):
+        counts, served = generator.multinomial(200_000, law), generator.multinomial(10_000, law)
+        found += drift.measure(counts, np.where(counts > 0, served, 0)).found
+    assert found <= 4
+
+
 @pytest.mark.parametrize("labels", [300, 3000])
 @pytest.mark.parametrize("power", [0.8, 1.5])
 @pytest.mark.parametrize("classes", [1000, 20_000])

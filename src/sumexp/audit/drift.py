@@ -15,9 +15,9 @@ labels themselves, which raises its mean by less than 1/N.
 group are hypergeometric. Drift is found if the share of a group has a p-value below :data:`LEVEL` over the number of
 groups, so that labels of the counts' law are taken for another in at most one of a hundred audits; or if single classes
 change places, which Pearson's statistic shows, more than :data:`DEVIATIONS` standard deviations above its mean. That
-statistic alone misses a drift to frequent classes, which lowers it where the table is sparse. The served labels have to
-include those of classes that training never had: where these are left out, classes with one label in training seem to
-lose.
+statistic alone misses a drift to frequent classes, which lowers it where the table is sparse. Where no label is of a
+class that training never had, such labels may have been left out, and then rare classes seem to lose: only classes are
+compared that training of the same law has with a probability of at least 1 - :data:`MISSED`.
 
 **The line.** If contexts of a class stay what they are, :math:`P'(x\mid y)=P(x\mid y)`, Bayes' rule gives
 
@@ -53,6 +53,9 @@ DEVIATIONS = 6.0
 
 SEEN = 3.9
 """Standard deviations by which a share must move to be found nine times in ten: 2.6 for the level, 1.3 for the rest."""
+
+MISSED = 1e-4
+"""The probability that training lacks a class that is compared, where no label is of a class that it lacks."""
 
 STRENGTHS = (1e-2, 1e12)
 """Between these A is looked for: nearly the labels alone, and nearly the counts alone."""
@@ -176,6 +179,10 @@ def measure(counts: Numbers, served: Numbers) -> Drift:
     least = float(weight @ ratios)
     spread = float(weight @ (ratios - least) ** 2)
     every = np.pad(counts, (0, len(served) - len(counts))).astype(np.float64)
+    if total == number:
+        share = total / (total + trained.sum())
+        kept = share ** (every + served) <= MISSED
+        every, served = (every[kept], served[kept]) if kept.any() else (every, served)
     away, parts = homogeneity(served, every), _groups(every, served)
     return Drift(
         away > DEVIATIONS or any(group.moved for group in parts), away, least, float(np.sqrt(spread / total)),
