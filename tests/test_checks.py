@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp.ranking._scores import as_tensor
 
 
 @pytest.mark.parametrize("value", [3, np.int64(3), np.uint8(3), torch.tensor(3)])
@@ -120,3 +121,10 @@ def test_what_is_no_law_is_named(q: Tensor, message: str) -> None:
 def test_what_is_no_logarithm_of_a_law_is_named(log_q: Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         checks.log_law("log_q", log_q)
+
+
+def test_masked_arrays_are_refused_since_their_masks_would_be_lost() -> None:
+    masked = np.ma.masked_array([[3.0, 2.0]], mask=[[True, False]])
+    for take in (checks.tensor, as_tensor):
+        with pytest.raises(ValueError, match=r"scores is a masked array, .*; give scores.filled\(VALUE\)"):
+            take("scores", masked)

@@ -165,7 +165,7 @@ def reals(name: str, values: Values) -> Tensor:
     given = tensor(name, values)
     if given.is_complex() or given.dtype == torch.bool:
         raise ValueError(f"{name} holds {given.dtype}; it must hold real numbers")
-    return given if given.is_floating_point() and isinstance(values, Tensor) else given.double()
+    return given if given.is_floating_point() and isinstance(values, Tensor) else given.to(wide(given.device))
 
 
 def logs(name: str, values: Values) -> Tensor:
@@ -201,10 +201,17 @@ def tensor(name: str, values: Values) -> Tensor:
     if isinstance(values, Tensor):
         _check_dense(name, values)
         return values
+    check_unmasked(name, values)
     try:
         return torch.as_tensor(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} is {type(values).__name__}, which makes no tensor: {error}") from None
+
+
+def check_unmasked(name: str, values: object) -> None:
+    """Refuse NumPy's masked arrays: a tensor has no mask."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise ValueError(f"{name} is a masked array, whose mask would be lost; give {name}.filled(VALUE)")
 
 
 def padded(values: Any) -> Values:
@@ -388,7 +395,7 @@ def _classes(name: str, q: Tensor) -> Tensor:
     if not isinstance(q, Tensor) or not q.is_floating_point() or q.ndim == 0 or q.shape[-1] == 0:
         given = f"{q.dtype} of {tuple(q.shape)}" if isinstance(q, Tensor) else repr(type(q))
         raise ValueError(f"{name} must be floating-point [..., classes] with at least one class, got {given}")
-    return q.to(torch.float64)
+    return q.to(wide(q.device))
 
 
 def _check_sum(name: str, total: Tensor, dtype: torch.dtype, fix: str) -> None:

@@ -58,6 +58,7 @@ def as_tensor(name: str, values: Matrix) -> Tensor:
     Raises:
         ValueError: if it is neither, or of a type or layout that has no order here.
     """
+    checks.check_unmasked(name, values)
     if isinstance(values, np.ndarray):
         # What torch takes no view of: reversed axes, and bytes in another order.
         native = values.astype(values.dtype.newbyteorder("="), copy=any(step < 0 for step in values.strides))
