@@ -17,6 +17,10 @@ from sphinx.util.docutils import new_document, sphinx_domains
 from claimbook.pipeline import notebook_export
 from claimbook.register import read_json
 
+UNPUBLISHED = (
+    "the pages offer no Colab or Binder and no links to edit or report: "
+    "set html_baseurl and html_context.repository in _config.yml where the book is published"
+)
 DATA = Path("book/_data")
 CHAPTERS = "notebooks/"
 
@@ -58,6 +62,8 @@ def write(app: Sphinx, error: Exception | None) -> None:
     source, out = Path(app.srcdir), Path(app.outdir)
     if error or app.builder.format != "html":
         return
+    if not repository_of(app):
+        print(UNPUBLISHED)
     verdicts = {entry.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
     macros = app.config.mathjax3_config["tex"]["macros"]
     root, repository = app.config.html_baseurl.rstrip("/"), repository_of(app)
