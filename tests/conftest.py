@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,17 @@ settings.load_profile("deterministic")
 def pytest_collection_finish() -> None:
     """Ten thousand tests and torch stay: the collector would look through all of it again and again."""
     gc.freeze()
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Such small tensors give two threads nothing to do but wait for each other."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,5 @@
 """Training on the sampled loss: gradient descent ends at the minimum of the exact loss, not at that of the bound."""
 
-from collections.abc import Iterator
 from itertools import product
 from math import log, prod, sqrt
 
@@ -12,13 +11,7 @@ from sumexp import datasets
 from sumexp.negatives import training
 from sumexp.negatives.training import Problem
 
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def few_digits(m: int) -> Problem:

@@ -126,7 +126,7 @@ def _two(value: float) -> str:
     return f"{float(f'{value:.2g}'):,.{1 if value < 9.95 else 0}f}"
 
 
-SECONDS = ("wall", "CPU", "CPU alone", "GPU", "latest end after a kill")
+SECONDS = ("wall", "CPU", "CPU alone", "GPU")
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     TIME: _time,
     **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),

@@ -41,7 +41,8 @@ def chapters(plan: Plan) -> dict[str, Entry | None]:
 
 def evidence(plan: Plan) -> dict[str, Entry | None]:
     """For each test module its evidence; None where there is none yet."""
-    return {name: default().find(wanted) for name, wanted in plan.evidence.items()}
+    store = default()
+    return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
 
 
 def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
