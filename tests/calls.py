@@ -109,7 +109,8 @@ def distinct(z: Tensor) -> Tensor:
 
 def nats(z: Tensor) -> Tensor:
     """Cross entropies, made of scores."""
-    return torch.nn.functional.softplus(exact(z)).clamp(max=1e300)
+    losses = torch.nn.functional.softplus(exact(z))
+    return losses.clamp(max=torch.finfo(losses.dtype).max / 2)
 
 
 def of_batch(z: Tensor) -> Tensor:

@@ -78,6 +78,16 @@ def wide(device: torch.device) -> torch.dtype:
         return torch.float32
 
 
+def widest(values: Tensor) -> Tensor:
+    """Values in float64, or in float32 on a device without it."""
+    return values.to(wide(values.device))
+
+
+def double(values: Tensor) -> Tensor:
+    """Values in float64, on the CPU where their device has none."""
+    return values.to(values.device if wide(values.device) == torch.float64 else "cpu").to(torch.float64)
+
+
 def onto(values: Tensor, device: torch.device) -> Tensor:
     """Values on a device, in single precision if it has no double."""
     is_double = values.dtype == torch.float64

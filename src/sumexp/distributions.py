@@ -21,7 +21,7 @@ from torch.distributions import (
 )
 from torch.nn import functional
 
-from sumexp._checks import onto, source, together, wide
+from sumexp._checks import double, onto, source, together
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
@@ -95,12 +95,6 @@ class _Perturbed(Distribution):
         return loc + _draws(self.noise, shape, generator, loc.dtype, device).to(loc.device)
 
 
-def _double(values: Tensor) -> Tensor:
-    """Values in double precision, on the CPU where their device has none."""
-    home = values.device if wide(values.device) == torch.float64 else torch.device("cpu")
-    return values.to(home).to(torch.float64)
-
-
 def _single(*dtypes: torch.dtype) -> torch.dtype:
     """The widest of some types, single precision at least."""
     return reduce(torch.promote_types, dtypes, torch.float32)
@@ -151,13 +145,13 @@ class _Relaxed(_Perturbed):
         if not isinstance(tau, Tensor):
             checks.temperature(tau, "temperature")
         elif tau.numel() == 1:
-            checks.temperature(_double(tau).reshape(()), "temperature")
+            checks.temperature(double(tau).reshape(()), "temperature")
         elif tau.ndim > len(rows) or any(have not in (1, row) for have, row in zip(tau.shape[::-1], rows[::-1])):  # noqa: B905
             raise ValueError(
                 f"temperature is of shape {tuple(tau.shape)}; give one number, or one for each row, {rows}"
             )
         else:
-            for bound in _double(tau.detach()).aminmax():
+            for bound in double(tau.detach()).aminmax():
                 checks.temperature(bound, "temperature")
 
     @property
@@ -170,7 +164,7 @@ class _Relaxed(_Perturbed):
 
     def _exact(self, moment: Callable[..., Tensor]) -> Tensor:
         """A moment of every row at its temperature, float64."""
-        loc, tau, d = checks.parameters(_double(self.loc), "loc"), self._tau, self.event_shape[0]
+        loc, tau, d = checks.parameters(double(self.loc), "loc"), self._tau, self.event_shape[0]
         tau = tau.to(loc.device) if isinstance(tau, Tensor) else tau
         if not isinstance(tau, Tensor) or not tau.ndim:
             return moment(loc, self.noise, tau)
@@ -430,7 +424,7 @@ class PerturbArgmax(_Perturbed):
         if _is_batched(self):
             return batched.probabilities(self.loc.float(), self.noise)  # type: ignore[arg-type]
         if isinstance(self.noise, Gumbel):
-            return torch.softmax(_double(self.loc) / self.noise.scale, -1)
+            return torch.softmax(double(self.loc) / self.noise.scale, -1)
         return _exact_probabilities(self.loc, self.noise)
 
     def _log_probabilities(self, asked: Tensor) -> Tensor:
@@ -482,7 +476,7 @@ def _is_batched(law: PerturbArgmax) -> bool:
 
 def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
     """:func:`sumexp.perturb.argmax.probabilities`, 0 for classes of -inf; rows are grouped by their masks."""
-    loc = _double(loc)
+    loc = double(loc)
     there = loc > -math.inf
     if bool(there.all()):
         return argmax.probabilities(loc, noise)
@@ -548,9 +542,9 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
     exponentials: :math:`\sum_i\delta_i + d\,\mathbb E\log\sum_je^{-\delta_j}E_j - d\,\mathbb E\log\sum_jE_j`.
     """
     noises, d = (first.noise, second.noise), first.event_shape[0]
-    theta, other = (_double(law.loc) for law in (first, second))
+    theta, other = (double(law.loc) for law in (first, second))
     taus = [
-        _double(tau).to(theta.device) if isinstance(tau, Tensor) else theta.new_tensor(tau)
+        double(tau).to(theta.device) if isinstance(tau, Tensor) else theta.new_tensor(tau)
         for tau in (first._tau, second._tau)
     ]
     scale, other_scale = (

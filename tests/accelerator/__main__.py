@@ -21,9 +21,10 @@ def main(asked: tuple[str, ...]) -> None:
 
     def tried(name: str) -> dict[str, str]:
         """What torch makes of it; ``functions`` were measured before."""
-        waits = next(row["waits"] for row in tables["functions"] if row["function"] == name.split()[0])
+        there = next(row for row in tables["functions"] if row["function"] == name.split()[0])
         inductor = "yes" if name in trials.LOSSES else "not tried"
-        return {"function": name, **trials.row(name), "Inductor": inductor, "on a device": f"waits: {waits}"}
+        device = {"no float64": there["no float64"], "on a device": f"waits: {there['waits']}"}
+        return {"function": name, **trials.row(name), "Inductor": inductor, **device}
 
     by_package = sorted(TABLE, key=lambda name: (name.split(".")[0], name))
     for table, names, measure in (

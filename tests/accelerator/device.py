@@ -11,10 +11,10 @@ import torch
 GPU = torch.cuda.is_available()
 
 if TYPE_CHECKING or not GPU:
-    from tests.accelerator.standin import NAME
+    from tests.accelerator.standin import NAME, without_double
     from tests.accelerator.standin import StandIn as Device
 else:
-    NAME = "cuda"
+    NAME, without_double = "cuda", None
 
     class Device:
         """The GPU: it refuses by itself, and nothing is counted."""
@@ -30,4 +30,4 @@ else:
             pass
 
 
-__all__ = ["GPU", "NAME", "Device"]
+__all__ = ["GPU", "NAME", "Device", "without_double"]

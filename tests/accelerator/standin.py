@@ -14,9 +14,10 @@ import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, ClassVar, NoReturn
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -281,6 +282,20 @@ class StandIn(TorchDispatchMode):
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         return dispatch(func, args, dict(kwargs or {}))
+
+
+@contextmanager
+def without_double() -> Iterator[StandIn]:
+    """The device, which refuses float64 as Apple's GPUs do."""
+
+    def refusing(func: Any, args: Sequence[Any], kwargs: dict[str, Any], compute: Any = dispatch) -> Any:
+        result = compute(func, args, kwargs)
+        if any(isinstance(one, OnDevice) and one.dtype == torch.float64 for one in tensors_of([result])):
+            raise TypeError("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64")
+        return result
+
+    with mock.patch.dict(globals(), dispatch=refusing), StandIn() as device:
+        yield device
 
 
 def _empty_strided(size: Any, stride: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None) -> Tensor:  # fmt: skip  # noqa: E501

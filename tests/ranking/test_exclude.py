@@ -180,6 +180,7 @@ def test_lists_of_another_system_by_hand() -> None:
     assert ranking.precision(Retrieved([[0, 9]]), labels, 5).item() == 1 / 5
     assert ranking.rank(Retrieved([[4, 7], [7, 4]]), [4, 5]).tolist() == [1, inf]
     assert ranking.recall(Retrieved([[4, 7, 5]]), Labels([[5, 8]]), 2, exclude=[[4]]).item() == 1 / 2
+    assert ranking.reciprocal_rank(Retrieved([[-1, 1]]), Labels([[1]])).item() == 1  # padding takes no place
     assert ranking.reciprocal_rank(Retrieved([[], []]), Labels([[1], [2]])).tolist() == [0, 0]
     for retrieved, message in (
         (Retrieved([[1, 1]]), "list 0 retrieves an item twice"),

@@ -270,12 +270,13 @@ def test_wrong_chunks() -> None:
     with pytest.raises(ValueError, match="a score of list 1 is NaN"):
         ranking.ndcg(Chunks(lambda start, stop: torch.tensor([[0.0], [nan]]), 3, 1), labels)
     good = Chunks(lambda start, stop: GOOD[:, start:stop], 3, 2)
-    with pytest.raises(ValueError, match="chunks of scores need Labels"):
-        ranking.ndcg(good, GOOD.bool())
-    with pytest.raises(ValueError, match="chunks of scores need Labels"):
-        ranking.reciprocal_rank(good, GOOD.bool())
-    with pytest.raises(ValueError, match="chunks of scores take no mask: give -inf"):
-        ranking.ndcg(good, labels, mask=GOOD.bool())
+    found = ranking.Retrieved([[0, 1], [1, 2]])
+    for scores, called, fix in ((good, "chunks of scores", "the score -inf"), (found, "retrieved items", "padding")):
+        for metric in (ranking.ndcg, ranking.reciprocal_rank):
+            with pytest.raises(ValueError, match=f"{called} take no matrix of what is relevant: give Labels, or a sp"):
+                metric(scores, GOOD.bool())
+        with pytest.raises(ValueError, match=f"{called} take no mask: give {fix}.* to what is no candidate"):
+            ranking.ndcg(scores, labels, mask=GOOD.bool())
     with pytest.raises(ValueError, match="k is 4; it must be a whole number from 1 to 3"):
         ranking.recall(good, labels, 4)
     with pytest.raises(ValueError, match=r"labels must be integers \[2\], got \(2, 1\)"):

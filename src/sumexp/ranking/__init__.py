@@ -13,8 +13,8 @@ every metric takes a rule:
 - ``pessimistic``: the worst order, in which the relevant items come last;
 - ``optimistic``: the best order.
 
-All metrics take ``scores`` and what is relevant, tensors or NumPy arrays, and return float64 [B]: one value for each
-list.
+All metrics take ``scores`` and what is relevant, tensors or NumPy arrays, and return float64 [B] (float32 on a device
+without float64, as Apple's GPUs): one value for each list.
 
 - ``scores``: [B, L] of any real type, or :class:`sumexp.ranking.Chunks`, which computes them some items at a time, so
   that they need not fit into memory. Scores of +inf and -inf are scores like others, and tie among themselves.

@@ -66,7 +66,7 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
     Raises:
         ValueError: if R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
     """
-    size = checks.reals("relevant", relevant).double()
+    size = checks.double(checks.reals("relevant", relevant))
     if bool((size < 1).any()):
         raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be at least 1")
     return _chord(cross_entropy, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
@@ -154,10 +154,10 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
     """
     sigma = checks.number("sigma", sigma)
     scores, labels = checks.reals("scores", scores), checks.integers("label", labels)
-    labels = labels.to(scores.device)
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         raise ValueError(f"scores {tuple(scores.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
-    z = scores.double()
+    z = checks.double(scores)
+    labels = labels.to(z.device)
     if not bool(z.isfinite().all()):
         raise ValueError("scores must be finite to be centres of Gaussians")
     positive = z.gather(-1, checks.ids("label", labels, z.shape[1]).unsqueeze(-1))
@@ -168,7 +168,7 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
 
 def _cross_entropy(values: checks.Values, least: Tensor) -> Tensor:
     """Mean cross entropies in float64, raised to the least that there can be."""
-    c = checks.reals("cross_entropy", values).double()
+    c = checks.double(checks.reals("cross_entropy", values))
     if c.is_meta or not bool((c >= least - 1e-5).all()):  # 1e-5: a loss in single precision
         raise ValueError("a cross entropy is NaN or negative, or below log R, the least that R relevant items can have")
     return torch.maximum(c, least)

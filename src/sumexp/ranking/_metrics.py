@@ -53,7 +53,7 @@ def rank(
         items = items.to(given.candidates.scores.device)
     if not bool(given.kept(items).all()):
         raise ValueError("mask or exclude leaves out a label itself, which then has no rank")
-    parts = places.of_labels(given.candidates, items, torch.ones_like(items, dtype=torch.float64), None, faults)
+    parts = places.of_labels(given.candidates, items, checks.widest(torch.ones_like(items)), None, faults)
     values = torch.cat([_mean_place(part.above, part.tied, ties).squeeze(-1) for part in parts])
     faults.settle()
     return values.masked_fill(values >= NOWHERE, torch.inf)
@@ -70,7 +70,7 @@ def ranks(scores: Matrix, *, ties: Ties = "expected") -> Tensor:
     """
     checks.choice("ties", ties, get_args(Ties))
     checked, faults = check_scores(scores), Faults()
-    result = torch.empty(checked.shape, dtype=torch.float64, device=checked.device)
+    result = torch.empty(checked.shape, dtype=checks.wide(checked.device), device=checked.device)
     row = 0
     for above, tied in places.everywhere(checked, faults):
         result[row : row + len(above)] = _mean_place(above, tied, ties)
@@ -303,7 +303,7 @@ def _sums(terms: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
 
 def _places_up_to(k: int, values: Tensor) -> Tensor:
     """1, ..., k on the device of ``values``."""
-    return torch.arange(1, k + 1, dtype=torch.float64, device=values.device)
+    return torch.arange(1, k + 1, dtype=checks.wide(values.device), device=values.device)
 
 
 def _values(
@@ -379,13 +379,13 @@ def _of_empty(values: Tensor, some: Tensor, empty: Empty, what: str, faults: Fau
 
 def _mean_place(above: Tensor, tied: Tensor, ties: Ties) -> Tensor:
     if ties == "optimistic":
-        return (above + 1).double()
-    return (above + tied).double() if ties == "pessimistic" else (tied + 1).double().div_(2).add_(above)
+        return checks.widest(above + 1)
+    return checks.widest(above + tied) if ties == "pessimistic" else checks.widest(tied + 1).div_(2).add_(above)
 
 
 def _within(ranked: Places, k: int) -> Tensor:
     """The expected gain among the first k places."""
-    return (ranked.gains * ((k - ranked.above).double() / ranked.tied).clamp(0, 1)).sum(-1)
+    return (ranked.gains * (checks.widest(k - ranked.above) / ranked.tied).clamp(0, 1)).sum(-1)
 
 
 def _discounted(ranked: Places, k: int) -> Tensor:
@@ -405,9 +405,9 @@ def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
     above, tied, right = first
     if ties != "expected":
         place = above + 1 if ties == "optimistic" else above + tied - right + 1
-        return (1 / place.double()).masked_fill(place > k, 0)
+        return (1 / checks.widest(place)).masked_fill(place > k, 0)
     inside = above < k
-    value, there = inside / (above + 1).double(), inside & (tied > 1)
+    value, there = inside / checks.widest(above + 1), inside & (tied > 1)
     several = there & (right > 1)
     stop = torch.where(there, above + tied, 0).clamp_max(k)
     if there.device.type != "cpu" or bool(there.any()):
@@ -423,7 +423,7 @@ def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
 
 def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, stop: Tensor, most: int) -> Tensor:
     """The mean over random orders: the hazard of place j is ``right`` over the number of tied items from j on."""
-    index = torch.arange(most, dtype=torch.float64, device=above.device)  # j - 1
+    index = _places_up_to(most, above) - 1
     hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - index).clamp_min(1)).clamp_max(1)
     none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :-1]
     place = above.unsqueeze(-1) + index + 1
@@ -434,14 +434,14 @@ def _average_precision(ranked: Places, k: int) -> Tensor:
     order, before, right = ranked.in_order()
     start = order.above.clamp_max(k)
     stop = (start + order.tied).clamp_max(k)
-    others = (right - 1).double() / (order.tied - 1).clamp_min(1)
+    others = checks.widest(right - 1) / (order.tied - 1).clamp_min(1)
     harmonic = _sums(1 / _places_up_to(k, start))(start, stop)
     terms = ((before + 1 - (start + 1) * others) * harmonic + others * (stop - start)) / order.tied
     return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (ranked.gains > 0).sum(-1)
 
 
 def _binary(ranked: Places) -> Places:
-    return ranked._replace(gains=(ranked.gains > 0).double())
+    return ranked._replace(gains=checks.widest(ranked.gains > 0))
 
 
 METRICS: dict[str, Callable[[Places, int], Tensor]] = {
@@ -466,7 +466,8 @@ class _Given:
         self.batch: int | None = None
         if isinstance(scores, Chunks | Retrieved):
             if mask is not None:
-                raise ValueError("chunks of scores take no mask: give -inf to what is no candidate, or exclude it")
+                fix = "padding, -1," if isinstance(scores, Retrieved) else "the score -inf"
+                raise ValueError(f"{_called(scores)} take no mask: give {fix} to what is no candidate, or exclude it")
             self.candidates = Candidates(scores)
             if isinstance(scores, Retrieved):
                 self.items = 1 << 62
@@ -524,7 +525,7 @@ class _Given:
             items, gains, shape = marked
             if not isinstance(scores, Retrieved) and shape[1] != self.items:
                 raise ValueError(f"{called} is sparse of shape {shape}; the scores have {self.items} items")
-            items, gains = items.to(device), gains.to(device)
+            items, gains = items.to(device), gains if device is None else checks.onto(gains, device)
             _note_gains(faults, gains)
         if self.batch is not None and len(items) != self.batch:
             raise ValueError(f"there are labels of {len(items)} lists and scores of {self.batch}")
@@ -549,9 +550,7 @@ class _Given:
         """The relevant candidates, bool or gains [B, L]."""
         right, scores = as_tensor(called, relevant), self.candidates.scores
         if not isinstance(scores, Tensor):
-            raise ValueError(
-                "chunks of scores need Labels: a matrix of what is relevant would be as large as all scores"
-            )
+            raise ValueError(f"{_called(scores)} take no matrix of what is relevant: give Labels, or a sparse matrix")
         if right.dtype != torch.bool and not right.is_complex() and right.shape == scores.shape:
             right = self._kept_of(right)
             if binary and bool(((right == 0) | (right == 1)).all()):
@@ -573,7 +572,7 @@ class _Given:
 
 def _note_gains(faults: Faults, gains: Tensor) -> None:
     if gains.numel():
-        sound = (gains.amin() >= 0) & (gains.sum(-1, dtype=torch.float64).amax() < torch.inf)
+        sound = (gains.amin() >= 0) & (gains.sum(-1, dtype=checks.wide(gains.device)).amax() < torch.inf)
         faults.note(~sound, lambda: "gains must be finite numbers >= 0, and so must their sum be")
 
 
@@ -589,6 +588,10 @@ def _unlike(retrieved: Retrieved) -> tuple[Tensor, Tensor]:
     if len(twice):
         raise ValueError(f"list {int(twice[0])} retrieves an item twice; each stands in a list once")
     return found, scores
+
+
+def _called(scores: Chunks | Retrieved) -> str:
+    return "retrieved items" if isinstance(scores, Retrieved) else "chunks of scores"
 
 
 def _length(scores: Scores) -> int:
@@ -633,17 +636,15 @@ def _distinct(ordered: Tensor) -> Tensor:
 
 
 def _less(scores: Chunks, excluded: Tensor) -> Callable[[int, int], Tensor]:
-    """Chunks with -inf at the excluded items."""
+    """Chunks with the lowest score at the excluded items."""
 
     def score(start: int, stop: int) -> Tensor:
-        chunk = as_tensor("scores", scores.score(start, stop))
-        if not chunk.is_floating_point():
-            chunk = chunk.double()
-        if chunk.ndim != 2 or len(chunk) != len(excluded):
+        chunk = check_scores(scores.score(start, stop), stop - start)
+        if len(chunk) != len(excluded):
             raise ValueError(f"exclude names items of {len(excluded)} lists; a chunk has shape {tuple(chunk.shape)}")
         row, place = ((excluded >= start) & (excluded < stop)).nonzero(as_tuple=True)
         chunk = chunk.clone()
-        chunk[row.to(chunk.device), (excluded[row, place] - start).to(chunk.device)] = -torch.inf
+        chunk[row.to(chunk.device), (excluded[row, place] - start).to(chunk.device)] = lowest(chunk)
         return chunk
 
     return score

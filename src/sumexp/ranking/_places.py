@@ -51,7 +51,7 @@ class Labels:
     gains: Sequence[Sequence[float]] | Matrix | None = None
 
     def padded(self, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-        """Items [B, T], -1 at padding, and their gains [B, T] float64, 0 at padding."""
+        """Items [B, T], -1 at padding, and their gains [B, T], 0 at padding."""
         faults = Faults()
         found = self.read(faults, device)
         faults.settle()
@@ -70,11 +70,11 @@ class Labels:
         absent = items < 0
         items = items.to(torch.int64).masked_fill(absent, -1)
         if self.gains is None or not items.numel():
-            return items, (~absent).to(torch.float64)
+            return items, checks.widest(~absent)
         gains = pad_lists("gains", self.gains, 0)
         if gains.shape != items.shape:
             raise ValueError(f"gains have the shape {tuple(gains.shape)}, the lists {tuple(items.shape)}")
-        gains = gains.to(items.device, torch.float64).masked_fill(absent, 0)
+        gains = checks.widest(checks.onto(gains, items.device)).masked_fill(absent, 0)
         faults.note(
             ~(((gains > 0) | absent).all() & (gains.sum(-1) < torch.inf).all()),
             lambda: "the gains of labels must be finite and > 0; leave out a label that gains nothing",
@@ -94,7 +94,8 @@ class Retrieved:
     tensor([0.5000, 1.0000], dtype=torch.float64)
 
     Attributes:
-        items: lists of items, the best first, or integers [B, K], negative for padding; each item once.
+        items: lists of items, the best first, or integers [B, K], negative for padding; each item once. Padding takes
+            no place: items after it move up.
         scores: their scores, as ``items``, which may tie; without them the order of ``items`` counts.
 
     Raises:
@@ -113,7 +114,7 @@ class Retrieved:
         if self.scores is None or not items.numel():
             order = torch.arange(items.shape[1], 0, -1, device=items.device)
             return items, order.expand(items.shape)
-        scores = check_scores(pad_lists("scores", self.scores, 0)).to(items.device)
+        scores = checks.onto(check_scores(pad_lists("scores", self.scores, 0)), items.device)
         if scores.shape != items.shape:
             raise ValueError(f"scores have the shape {tuple(scores.shape)}, the items {tuple(items.shape)}")
         return items, scores
@@ -159,7 +160,7 @@ class Places(NamedTuple):
     Attributes:
         above: number of candidates with a higher score, [B, R]; more than k for items that cannot be among the first k.
         tied: number with the same score, the item included, [B, R].
-        gains: [B, R] float64; 0 for padding.
+        gains: [B, R], 0 for padding.
     """
 
     above: Tensor
@@ -353,7 +354,7 @@ def _without(tied: Tensor, left_out: Tensor | None, scores: Tensor, wanted: Tens
 
 def _of_retrieved(retrieved: Retrieved, items: Tensor, gains: Tensor, faults: Faults) -> Places:
     found, scores = retrieved.padded()
-    items, gains = items.to(found.device), gains.to(found.device)
+    items, gains = items.to(found.device), checks.onto(gains, found.device)
     real = found >= 0
     note_nan(faults, scores.masked_fill(~real, 0).amax(-1), 0)
     above, tied = (torch.full_like(items, value) for value in (NOWHERE, 1))
@@ -377,7 +378,7 @@ def _of_chunks(
             raise ValueError(f"a chunk has scores of {len(chunk)} lists; there are labels of {len(items)}")
         note_nan(faults, chunk.amax(-1), 0)
         if wanted is None:
-            items, gains = items.to(chunk.device), gains.to(chunk.device)
+            items, gains = items.to(chunk.device), checks.onto(gains, chunk.device)
             wanted = torch.full(items.shape, lowest(chunk), dtype=chunk.dtype, device=chunk.device)
         inside = (items >= start) & (items < start + chunk.shape[1])
         wanted = torch.where(inside, chunk.gather(-1, (items - start).clamp(0, chunk.shape[1] - 1)), wanted)

@@ -146,7 +146,7 @@ def entries(name: str, values: object) -> tuple[Tensor, Tensor, tuple[int, ...]]
     if len(shape) != 2:
         raise ValueError(f"{name} is sparse of shape {shape}; it must be [B, L]")
     if by_torch:
-        full = matrix.detach().to_sparse_coo().to(torch.float64).coalesce()
+        full = checks.widest(matrix.detach().to_sparse_coo()).coalesce()
         (row, column), value = full.indices(), full.values()
     else:
         full = matrix.tocsr(copy=True)
@@ -163,8 +163,8 @@ def padded(row: Tensor, column: Tensor, value: Tensor, rows: int) -> tuple[Tenso
     place = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
     shape = rows, max(1, int(count.max())) if rows else 1
     columns = torch.full(shape, -1, device=row.device)
-    values = torch.zeros(shape, dtype=torch.float64, device=row.device)
-    columns[row, place], values[row, place] = column, value.double()
+    values = torch.zeros(shape, dtype=checks.wide(row.device), device=row.device)
+    columns[row, place], values[row, place] = column, checks.widest(value)
     return columns, values
 
 

@@ -74,13 +74,13 @@ def expected_loss(
         raise ValueError(f"logits have {classes} classes; a positive and a negative are needed")
     label = checks.whole("label", label, 0, classes - 1)
     num_negatives = checks.whole("num_negatives", num_negatives, 1, MOST)
-    log_w = checks.reals("weights", weights).double().expand(classes).log()
+    log_w = checks.double(checks.reals("weights", weights)).expand(classes).log()
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
-    others = torch.arange(classes, device=logits.device) != label
-    f = logits.double()
+    f = checks.double(logits)
+    others = torch.arange(classes, device=f.device) != label
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
-    law = None if log_q is None else checks.reals("log_q", log_q).double().to(f.device)[others]
+    law = None if log_q is None else checks.double(checks.reals("log_q", log_q)).to(f.device)[others]
     proposal = None if law is None else torch.log_softmax(law, -1)
     return expectations.expect(expectations.with_replacement(terms, num_negatives, proposal)).loss
 
@@ -107,7 +107,7 @@ def hit_losses(n: int, num_negatives: int, weight: float, sizes: checks.Values, 
     n = checks.whole("n", n, 1, WHOLE)
     m = checks.whole("num_negatives", num_negatives, 1, MOST if replacement else min(n, MOST))
     weight, sizes = checks.number("weight", weight), checks.reals("sizes", sizes)
-    s = sizes.reshape(-1, 1).double()
+    s = checks.double(sizes).reshape(-1, 1)
     if len(s) and not (s.min() >= 0 and s.max() <= n):
         raise ValueError(f"sizes must be in 0..{n}, got {sizes.min().item():g} to {sizes.max().item():g}")
     k = torch.arange(m + 1, dtype=torch.float64, device=s.device)
@@ -125,7 +125,7 @@ def deficits(n: int, num_negatives: int, weight: float, sizes: checks.Values, *,
     tensor([0.0000, 0.9163], dtype=torch.float64)
     """
     least = hit_losses(n, num_negatives, weight, sizes, replacement=replacement)
-    return torch.log1p(checks.reals("sizes", sizes).double()) - least
+    return torch.log1p(checks.double(checks.reals("sizes", sizes))) - least
 
 
 class Constant(NamedTuple):
@@ -175,7 +175,7 @@ def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
         ValueError: if a probability or m is out of range.
     """
     q = checks.reals("q", q)
-    p = q.detach().double().flatten()
+    p = checks.double(q.detach()).flatten()
     m = checks.whole("num_negatives", num_negatives, 1, WHOLE)
     if len(p) and not (p.min() > 0 and p.max() <= 1):
         raise ValueError(f"q must lie in (0, 1], got {p.min().item()!r} to {p.max().item()!r}")
@@ -292,7 +292,7 @@ def worst_set(scheme: WeightLaw) -> Worst:
             f"probabilities {tuple(probabilities.shape)} and weights {tuple(weights.shape)} must be [K] and [K, n], "
             f"1 <= n <= {LARGEST}"
         )
-    probabilities, weights = checks.law("probabilities", probabilities), weights.double()
+    probabilities, weights = checks.double(checks.law("probabilities", probabilities)), checks.double(weights)
     if not (weights.min() >= 0 and weights.max() < math.inf):
         raise ValueError("weights must be finite numbers >= 0")
     numbers, place = (torch.arange(*span, device=weights.device) for span in ((1, 2**n), (n,)))

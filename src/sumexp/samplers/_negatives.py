@@ -339,10 +339,8 @@ def model_based(
     labels = _check_labels(labels, logits.shape[1])
     m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))
-    scores, device = logits.detach(), labels.device
-    # In double, on the CPU if the device has none.
-    home = device if checks.wide(device) == torch.float64 else torch.device("cpu")
-    scores, labels = scores.to(home).to(torch.float64), labels.to(home)
+    scores, device = checks.double(logits.detach()), labels.device
+    labels = labels.to(scores.device)
     [largest] = checks.read(scores.max()) if scores.numel() else [0.0]
     if not largest < math.inf:
         raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")

@@ -223,37 +223,6 @@ def fakes(name: str, random: bool) -> bool:
 
 
 @contextmanager
-def without_double() -> Iterator[None]:
-    """A device that refuses float64, as Apple's GPUs do; not where CUDA is, which it would break."""
-    from tests.accelerator import standin
-
-    real = standin.dispatch
-
-    def dispatch(func: Any, args: Any, kwargs: Any) -> Any:
-        found = real(func, args, kwargs)
-        if any(isinstance(one, standin.OnDevice) and one.dtype == torch.float64 for one in standin.tensors_of([found])):
-            raise TypeError(
-                "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64."
-            )
-        return found
-
-    with mock.patch.object(standin, "dispatch", dispatch), standin.StandIn():
-        yield
-
-
-def does_without_double(name: str, random: bool) -> bool:
-    """The call of the tests of devices, of scores in single precision: what the CPU finds, but for other draws."""
-    call, z = calls.TABLE[name.split()[0]], scores().float()[:, :B]
-    wanted = call(z)
-    with without_double():
-        found = call(z.to("standin")).cpu()
-    return torch.allclose(found.double(), wanted.double(), rtol=1e-4, atol=1e-5) or name in (
-        "samplers.distinct",
-        "samplers.model_based",
-    )
-
-
-@contextmanager
 def alone() -> Iterator[None]:
     """One process that is all of ``torch.distributed``."""
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -343,7 +312,6 @@ TRIALS: Mapping[str, Callable[[str, bool], bool | str]] = {
     "vmap of grad": maps,
     "twice": twice,
     "fake": fakes,
-    **({} if torch.cuda.is_available() else {"no float64": does_without_double}),
     "DDP": distributes,
     "FSDP": shards,
 }
