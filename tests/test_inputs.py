@@ -152,6 +152,11 @@ def test_labels_are_int32_or_int64(name: str) -> None:
     for dtype in (torch.uint8, torch.bool, torch.int16, torch.float32):
         with pytest.raises(ValueError, match="they must be integers, int32 or int64"):
             LABELLED[name](torch.tensor([0, 1]).to(dtype))
+    for backwards in (np.array([2, 0])[::-1], np.array([0, 2], dtype=">i8")):
+        LABELLED[name](backwards)
+    for text in (["a", "b"], np.array(["a", "b"]), [[0], [1, 2]], [None, object()]):
+        with pytest.raises(ValueError, match=r" is (an array of <U1|\[.*); it must hold numbers, as float64"):
+            LABELLED[name](text)  # type: ignore[arg-type]
     for wrong in (-1, 3):
         with pytest.raises(ValueError, match=f"an? (label|class id|id) is {wrong}; the 3 classes are 0..2"):
             LABELLED[name](torch.tensor([0, wrong]))

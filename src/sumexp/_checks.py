@@ -2,6 +2,7 @@
 
 import math
 import operator
+import reprlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields
 from fractions import Fraction
@@ -213,25 +214,21 @@ def tensor(name: str, values: Values) -> Tensor:
         return values
     check_unmasked(name, values)
     try:
-        return torch.as_tensor(np.asarray(values))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} is {type(values).__name__}, which makes no tensor: {error}") from None
+        array = np.asarray(values)
+        # torch takes no view of reversed axes, nor of bytes in another order.
+        order = array.dtype.newbyteorder("=")
+        return torch.as_tensor(array.astype(order, copy=any(step < 0 for step in array.strides)))
+    except (TypeError, ValueError, RuntimeError):
+        given = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else reprlib.repr(values)
+        raise ValueError(
+            f"{name} is {given}; it must hold numbers, as float64 or int64, in rows of one length"
+        ) from None
 
 
 def check_unmasked(name: str, values: object) -> None:
     """Refuse NumPy's masked arrays: a tensor has no mask."""
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError(f"{name} is a masked array, whose mask would be lost; give {name}.filled(VALUE)")
-
-
-def padded(values: Any) -> Values:
-    """Lists of unequal length, or sets, as lists of one length, padded by -1; all else as it is."""
-    if not isinstance(values, list | tuple) or not all(isinstance(row, list | tuple | set) for row in values):
-        return values  # type: ignore[no-any-return]
-    longest = max(map(len, values), default=0)
-    if all(isinstance(row, list | tuple) and len(row) == longest for row in values):
-        return values
-    return [[*row, *[-1] * (longest - len(row))] for row in values]
 
 
 def ids(name: str, values: Values, classes: int) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from sumexp import functional
@@ -226,7 +227,7 @@ def test_positives_by_class_are_the_marks_of_their_columns() -> None:
         [False, False, False, True, False, False, False],
     ])  # fmt: skip
     found = in_batch(scores, IDS, log_q=log_q, positives=named).item()
-    for same in (marks, [[1], [9], [3, 2], [0]], [{1}, set(), {2, 3}, {0}]):
+    for same in (marks, [[1], [9], [3, 2], [0]], [{1}, set(), {2, 3}, {0}], csr_array(marks.numpy())):
         assert found == in_batch(scores, IDS, log_q=log_q, positives=same).item()
     assert found == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
 
@@ -250,7 +251,7 @@ def test_a_positive_beyond_the_precision() -> None:
     "options, message",
     [
         ({"positives": torch.zeros(4, 6, dtype=torch.bool)}, r"marks are one for each of \[4, 7\] scores"),
-        ({"positives": [1, 2, 3, 4]}, r"classes must be \[4, P\], padded by -1"),
+        ({"positives": torch.tensor([1, 2, 3, 4])}, r"classes must be \[4, P\], padded by -1"),
         ({"positives": [[0.5]] * 4}, "positive"),
         ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be at least 0 and below 1"),
         ({"label_smoothing": "a"}, "label_smoothing is 'a'"),

@@ -1,6 +1,5 @@
 """Items that are no candidates, as those of a user's training: against a loop over lists without them."""
 
-from collections.abc import Callable
 from math import inf, log2
 from typing import Any
 
@@ -10,11 +9,11 @@ import torch
 from hypothesis import given as drawn
 from hypothesis import settings
 from hypothesis import strategies as st
-from scipy.sparse import bsr_array, coo_array, csc_matrix, csr_array, csr_matrix, dia_array, dok_array, lil_matrix
-from torch import Tensor
+from scipy.sparse import csr_array
 
 from sumexp import ranking
 from sumexp.ranking import Chunks, Labels, Retrieved, Ties
+from tests.containers import CONTAINERS, ragged, with_zeros
 from tests.ranking.transparent import BY_ORDER, best, over_orders
 
 ITEMS, LISTS = 30, 12
@@ -50,54 +49,6 @@ def test_bad_exclusions_are_named(exclude: Any, message: str, chunked: bool) -> 
 # -- one meaning for every container, by enumeration -------------------------------------------------------------------
 
 
-def with_zeros(marks: np.ndarray) -> csr_matrix:
-    """Every entry explicit, so that most are explicit zeros."""
-    rows, items = marks.shape
-    at = np.repeat(np.arange(rows), items), np.tile(np.arange(items), rows)
-    return csr_matrix((marks.astype(float).ravel(), at), shape=marks.shape)
-
-
-def cancelling(marks: np.ndarray) -> coo_array:
-    """Each mark as 2 - 1, and where there is none 1 - 1: the entries of a place add up."""
-    row, item = np.indices(marks.shape).reshape(2, -1)
-    values = np.concatenate([1.0 + marks.ravel(), -np.ones(marks.size)])
-    return coo_array((values, (np.tile(row, 2), np.tile(item, 2))), shape=marks.shape)
-
-
-def ragged(marks: np.ndarray) -> list[list[int]]:
-    return [np.flatnonzero(row).tolist() for row in marks]
-
-
-def in_rows(marks: np.ndarray) -> Tensor:
-    lists = ragged(marks)
-    width = 1 + max(map(len, lists))
-    return torch.tensor([own + [-1] * (width - len(own)) for own in lists])
-
-
-CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
-    "lists": ragged,
-    "lists with an item twice": lambda m: [own + own[:1] for own in ragged(m)],
-    "sets": lambda m: [set(own) for own in ragged(m)],
-    "tuples and arrays": lambda m: [tuple(own) if i % 2 else np.array(own, int) for i, own in enumerate(ragged(m))],
-    "array of lists": lambda m: np.array([*ragged(m), None], dtype=object)[:-1],
-    "labels": lambda m: Labels(ragged(m)),
-    "labels of a matrix": lambda m: Labels(with_zeros(m)),
-    "padded": in_rows,
-    "padded array": lambda m: in_rows(m).numpy(),
-    "csr": lambda m: csr_array(m.astype(int)),
-    "csr of bool": lambda m: csr_array(m),
-    "explicit zeros": with_zeros,
-    "csc": lambda m: csc_matrix(m),
-    "coo that adds up": cancelling,
-    "lil": lambda m: lil_matrix(m.astype(float)),
-    "dok": lambda m: dok_array(m.astype(float)),
-    "bsr": lambda m: bsr_array(m.astype(float)),
-    "dia": lambda m: dia_array(m.astype(float)),
-    "torch coo": lambda m: torch.from_numpy(m).to_sparse(),
-    "torch csr": lambda m: torch.from_numpy(m.astype(float)).to_sparse_csr(),
-}
-
-
 @st.composite
 def excluded_lists(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     items, rows = draw(st.integers(3, 5)), draw(st.integers(1, 3))
@@ -124,25 +75,23 @@ def test_every_container_means_the_same(container: str, case: Any, ties: Ties, s
     own, exclude = CONTAINERS[container](relevant), CONTAINERS[container](gone)
     own = own if hasattr(own, "tocsr") or isinstance(own, Labels) else Labels(ragged(relevant))
     left = [[i for i in range(scores.shape[1]) if not row[i]] for row in gone]
+    mask, odd = torch.from_numpy(~gone), gone & (np.arange(scores.shape[1]) % 2 > 0)
+    cases: list[tuple[Any, Any, dict[str, Any]]] = [
+        *((table, of, {"exclude": exclude}) for of in (torch.from_numpy(relevant), relevant * 1.0, own)),
+        (chunks, own, {"exclude": exclude}),
+        (table, relevant, {"mask": mask}),
+        (table, own, {"mask": mask | torch.from_numpy(odd), "exclude": CONTAINERS[container](odd)}),
+    ]
+    alone = [name for name in names if name.startswith("reciprocal")]  # a way of its own
+    values = [ranking.evaluate(*of, asked, ties=ties, **options) for *of, options in cases for asked in (names, alone)]
     for name in names:
         wanted = [
             over_orders(name, row[kept], rel[kept].tolist(), int(rel[kept].sum()), ties)
             for row, rel, kept in zip(scores, relevant, left, strict=True)
         ]
-        metric, at = getattr(ranking, name.split("@")[0]), [2] if "@" in name else []
-        matrices = (torch.from_numpy(relevant), relevant.astype(float), own)
-        for of in matrices:
-            assert metric(table, of, *at, ties=ties, exclude=exclude).tolist() == pytest.approx(wanted)
-        assert metric(chunks, own, *at, ties=ties, exclude=exclude).tolist() == pytest.approx(wanted)
-        masked = metric(table, torch.from_numpy(relevant), *at, ties=ties, mask=torch.from_numpy(~gone))
-        assert masked.tolist() == pytest.approx(wanted)
-        odd = gone & (np.arange(scores.shape[1]) % 2 > 0)
-        found = metric(
-            table, own, *at, ties=ties, mask=torch.from_numpy(~gone | odd), exclude=CONTAINERS[container](odd)
-        )
-        assert found.tolist() == pytest.approx(wanted)
+        assert all(found[name].tolist() == pytest.approx(wanted) for found in values if name in found)
     label = [int(np.flatnonzero(rel & ~out)[0]) for rel, out in zip(relevant, gone, strict=True)]
-    by_mask = ranking.rank(table, label, ties=ties, mask=torch.from_numpy(~gone))
+    by_mask = ranking.rank(table, label, ties=ties, mask=mask)
     for given in (table, chunks):
         assert torch.equal(ranking.rank(given, label, ties=ties, exclude=exclude), by_mask)
 
@@ -247,8 +196,8 @@ def test_several_metrics_are_each_metric() -> None:
         (torch.ones(2, 4, dtype=torch.bool), "integers"),
         (csr_array(np.eye(2)), r"exclude is sparse of shape \(2, 2\); the scores have 4 items"),
         (csr_array(np.eye(3, 4)), "exclude names items of 3 lists; there are scores of 2"),
-        ({0: [1], 1: [2]}, "a dict has no order"),
-        ({(0,), (1,)}, "a set has no order"),
+        ({0: [1], 1: [2]}, "a dict, which has no order"),
+        ({(0,), (1,)}, "a set, which has no order"),
     ],
 )
 def test_what_excludes_nothing_clear_is_named(exclude: Any, message: str) -> None:

@@ -197,10 +197,12 @@ def test_arrays_that_torch_takes_no_view_of() -> None:
         assert torch.equal(ranking.ndcg(same, relevant), wanted)
         assert torch.equal(ranking.ndcg(same, Labels(items[::-1].copy()[::-1])), wanted)
         assert torch.equal(ranking.ndcg(same, Labels(items.astype(">i8"))), wanted)
-    for dtype, fault in (("uint16", "is torch.uint16, which torch does not sort"), ("longdouble", "does not have")):
+    for dtype, fault in (("uint16", "which torch does not sort"), ("longdouble", "it must hold numbers")):
         with pytest.raises(ValueError, match=fault):
             ranking.ndcg(scores.astype(dtype), relevant)
-    with pytest.raises(ValueError, match=r"scores is torch.sparse_coo; hand over .to_dense\(\)"):
+    with pytest.raises(
+        ValueError, match=r"scores has the layout torch.sparse_coo; it must be dense: take .to_dense\(\)"
+    ):
         ranking.recall(torch.eye(3, 5).to_sparse(), relevant, 2)
 
 

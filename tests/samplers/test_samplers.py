@@ -24,6 +24,7 @@ from sumexp import _checks as checks
 from sumexp import functional, samplers
 from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers import _alias as alias
+from tests.containers import CONTAINERS
 
 FALSE_ALARM = 1e-7
 UNITS = 1 << 62
@@ -425,29 +426,41 @@ def test_draws_without_the_excluded_classes_follow_their_law() -> None:
         assert follows(drawn.ids, left / left.sum())
 
 
-def test_a_history_is_the_same_in_every_container() -> None:
-    marks = torch.tensor([[True, False, True, False, False], [False] * 5, [False, True, False, False, True]])
-    explicit_zero = scipy.sparse.csr_matrix(([1, 1, 0, 1, 1], [0, 2, 3, 1, 4], [0, 2, 3, 5]), shape=(3, 5))
-    containers: list[Any] = [
-        torch.tensor([[2, 0], [-1, -1], [1, 4]], dtype=torch.int32),
-        np.array([[0, 2, 2], [-1, -7, -1], [4, 1, -1]]),
-        [[0, 2], [], [4, 1]],
-        [(2, 0), (), (1, 4)],
-        [{0, 2}, set(), {1, 4}],
-        marks,
-        marks.numpy(),
-        explicit_zero,
-        scipy.sparse.coo_array(marks.numpy()),
-    ]
-    for each in containers:
-        drawn = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=each, generator=seeded())
-        assert [set(row) for row in drawn.ids.tolist()] == [{1, 3, 4}, {0, 1, 2, 3, 4}, {0, 2, 3}]
-        assert drawn.log_q.exp()[:, 0].tolist() == pytest.approx([1 / 3, 1 / 5, 1 / 3])
+MARKS = np.array([[True, False, True, False, False], [False] * 5, [False, True, False, False, True]])
+HISTORIES: dict[str, Callable[[np.ndarray], Any]] = {
+    **CONTAINERS,
+    "int32": lambda m: torch.tensor([[2, 0], [-1, -1], [1, 4]], dtype=torch.int32),
+    "any padding": lambda m: np.array([[0, 2, 2], [-1, -7, -1], [4, 1, -1]]),
+    "marks": torch.from_numpy,
+    "array of marks": lambda m: m,
+    "lists of marks": np.ndarray.tolist,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("container", HISTORIES)
+def test_a_history_is_the_same_in_every_container(container: str) -> None:
+    drawn = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=HISTORIES[container](MARKS), generator=seeded())
+    assert [set(row) for row in drawn.ids.tolist()] == [{1, 3, 4}, {0, 1, 2, 3, 4}, {0, 2, 3}]
+    assert drawn.log_q.exp()[:, 0].tolist() == pytest.approx([1 / 3, 1 / 5, 1 / 3])
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+def test_nothing_is_excluded_in_every_container() -> None:
     kept = samplers.draw(Uniform(5), [3, 3, 3], 50, generator=seeded())
-    for nothing in ([[], [], []], torch.zeros(3, 0, dtype=torch.int64), torch.zeros(3, 5, dtype=torch.bool)):
+    none = np.zeros((3, 5), bool)
+    for nothing in ([[], [], []], torch.zeros(3, 0, dtype=torch.int64), *(make(none) for make in CONTAINERS.values())):
         found = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=nothing, generator=seeded())
         assert torch.equal(found.ids, kept.ids)
-    assert explicit_zero.nnz == 5  # the caller's matrix is as it was
+
+
+def test_a_history_for_each_place_of_a_sequence() -> None:
+    """Lists of unequal length, sets, and tensors [B, T, H]."""
+    labels, lists = [[3, 4], [3, 0]], [[[0, 1], []], [[2], [1, 2, 4]]]
+    padded = torch.tensor([[[0, 1, -1], [-1, -1, -1]], [[2, -1, -1], [1, 2, 4]]])
+    for exclude in (padded, lists, [[set(row) for row in rows] for rows in lists]):
+        drawn = samplers.draw(Uniform(5), labels, 50, exclude=exclude, generator=seeded()).ids
+        assert [set(row) for row in drawn.flatten(0, 1).tolist()] == [{2, 3, 4}, {*range(5)}, {0, 1, 3, 4}, {0, 3}]
 
 
 @pytest.mark.parametrize(
@@ -456,6 +469,10 @@ def test_a_history_is_the_same_in_every_container() -> None:
         ([[0], [1]], r"exclude has shape \(2, 1\); it must be \[1, H\], padded by -1"),
         ([[7]], "an excluded id is 7; the 3 classes are 0..2"),
         ([[0.5]], "excluded ids are torch.float64; they must be integers"),
+        ([["a"]], r"exclude must be lists of numbers, one list for each row, got \[\['a'\]\]"),
+        ([[[1], [2, 0]]], "exclude must be lists of numbers"),
+        ({0}, "exclude is a set, which has no order"),
+        (scipy.sparse.csr_array((1, 4)), r"exclude is sparse of shape \(1, 4\); it must be \[1, 3\]"),
         ([[0, 1, 1]], "exclude holds 0 and 1 for each of 3 classes; it must hold the classes themselves"),
     ],
 )

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._lists import Sparse, entries
 from sumexp.ranking import _places as places
 from sumexp.ranking._places import NOWHERE, Candidates, Chunks, First, Labels, Places, Retrieved, Ties
-from sumexp.ranking._scores import Faults, Matrix, Sparse, as_tensor, check_bool, check_scores, entries, lowest
+from sumexp.ranking._scores import Faults, Matrix, as_tensor, check_bool, check_scores, lowest
 
 Scores = Matrix | Chunks | Retrieved
 """Scores [B, L], chunks of them, or the items that another system retrieved."""

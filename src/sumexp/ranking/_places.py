@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._lists import Sparse, entries, in_rows, pad_lists
 from sumexp.ranking._counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
-from sumexp.ranking._scores import Faults, Matrix, Sparse, check_scores, entries, lowest, note_nan, pad_lists, padded
+from sumexp.ranking._scores import Faults, Matrix, check_scores, lowest, note_nan
 
 Ties = Literal["expected", "pessimistic", "optimistic"]
 """The rule for the order of equal scores."""
@@ -61,7 +62,7 @@ class Labels:
         """The same; wrong gains are noted in ``faults``."""
         marked = entries("lists", self.lists)
         lists: Any = self.lists
-        items = (pad_lists("lists", lists, -1) if marked is None else marked[0]).to(device)
+        items = checks.held("lists", pad_lists("lists", lists, -1) if marked is None else marked[0]).to(device)
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(
                 f"the lists must hold integers, int32 or int64, as a tensor [B, T], got {items.dtype} of shape "
@@ -107,7 +108,7 @@ class Retrieved:
 
     def padded(self) -> tuple[Tensor, Tensor]:
         """Items [B, K], -1 at padding, and scores [B, K], falling ones by default."""
-        items = pad_lists("items", self.items, -1)
+        items = checks.held("items", pad_lists("items", self.items, -1))
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"items must be integers [B, K], got {items.dtype} of shape {tuple(items.shape)}")
         items = items.long().clamp_min(-1)
@@ -227,7 +228,7 @@ def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults) -
     for rows in _rows(given.scores, k):
         worth = gains[rows]
         row, item = where_true(worth if worth.dtype == torch.bool else worth > 0)
-        items, value = padded(row, item, worth[row, item], len(worth))
+        items, value = in_rows(row, item, worth[row, item], len(worth))
         yield _of_rows(given, rows, items, value, k, faults)
 
 

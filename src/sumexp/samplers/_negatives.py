@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp import _lists as lists
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law
 from sumexp.samplers._laws import Mixture, Sampler, log_q_of
@@ -85,10 +87,10 @@ def draw(
         num_negatives: m, draws for each example, >= 1.
         hits: the rule.
         exclude: [B, H] or [B, T, H] classes that are no negatives of an example, padded by -1, as the items of its
-            history; or lists or sets of them, marks [B, L], or a sparse matrix. They are never drawn; among ``shared``
-            negatives they are marked in ``hits`` and ``log_q`` stays q. The theorem of subtracting :math:`\log q` from
-            all logits does not cover them: what the model learns about classes that an example excludes comes from
-            other examples alone.
+            history; or lists or sets of them, marks [B, L], a sparse matrix, or ``ranking.Labels``. They are never
+            drawn; among ``shared`` negatives they are marked in ``hits`` and ``log_q`` stays q. The theorem of
+            subtracting :math:`\log q` from all logits does not cover them: what the model learns about classes that an
+            example excludes comes from other examples alone.
         shared: draw m negatives once for the whole batch.
         generator: source of randomness, on the sampler's device.
 
@@ -190,16 +192,20 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
 
 
 def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
-    if hasattr(exclude, "tocsr"):
-        matrix = exclude.tocsr(copy=True)
-        matrix.eliminate_zeros()
-        exclude = [matrix.indices[start:stop].tolist() for start, stop in pairwise(matrix.indptr)]
-    read = checks.tensor("exclude", checks.padded(exclude)).to(labels.device)
+    if hasattr(exclude, "padded"):  # ranking.Labels
+        exclude = exclude.padded()[0]
+    if (marked := lists.entries("exclude", exclude)) is not None:
+        read = marked[0].to(labels.device)
+        if marked[2][1] != classes:
+            raise ValueError(f"exclude is sparse of shape {marked[2]}; it must be [{labels.shape[0]}, {classes}]")
+    else:
+        nested = labels.ndim == 2 and isinstance(exclude, list | tuple) and any(map(_is_nested, exclude))
+        read = lists.pad_lists("exclude", list(chain(*exclude)) if nested else exclude, -1).to(labels.device)
+        if nested and len(read) == labels.numel():
+            read = read.view(*labels.shape, -1)
     if read.dtype == torch.bool and read.shape[-1:] == (classes,):
         read = torch.where(read, torch.arange(classes, device=read.device), -1)
     given = checks.integers("excluded id", read)
-    if not given.shape[-1:].numel():  # nothing is excluded
-        given = torch.nn.functional.pad(given, (0, 1), value=-1)
     if given.ndim == 2 and labels.ndim == 2 and given.shape[0] == labels.shape[0]:
         given = given.unsqueeze(1).expand(*labels.shape, -1)
     if given.ndim != labels.ndim + 1 or given.shape[:-1] != labels.shape or not given.shape[-1]:
@@ -214,6 +220,10 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
                 "-1: torch.where(marks, torch.arange(classes), -1)"
             )
     return given.flatten(0, -2).sort().values
+
+
+def _is_nested(row: Any) -> bool:
+    return isinstance(row, list | tuple) and any(isinstance(each, list | tuple | set | np.ndarray) for each in row)
 
 
 def within_batch(

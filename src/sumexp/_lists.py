@@ -1,0 +1,96 @@
+"""Lists, sets and sparse matrices of items, one for each row, as padded tensors."""
+
+import reprlib
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sumexp import _checks as checks
+
+
+class Sparse(Protocol):
+    """A ``scipy.sparse`` matrix of any format; its explicit zeros are zeros."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def tocsr(self, copy: bool = ...) -> Any:
+        """The same by rows."""
+
+
+def entries(name: str, values: object) -> tuple[Tensor, Tensor, tuple[int, ...]] | None:
+    """Of a sparse matrix the entries that are not zero: columns [B, R], -1 at padding, values [B, R] and its shape.
+
+    None if it is not sparse.
+
+    Raises:
+        ValueError: if it has not two dimensions.
+    """
+    by_torch = isinstance(values, Tensor) and values.layout != torch.strided
+    if not by_torch and not hasattr(values, "tocsr"):
+        return None
+    matrix: Any = values
+    shape = tuple(matrix.shape)
+    if len(shape) != 2:
+        raise ValueError(f"{name} is sparse of shape {shape}; it must be [B, L]")
+    if by_torch:
+        full = checks.widest(matrix.detach().to_sparse_coo()).coalesce()
+        (row, column), value = full.indices(), full.values()
+    else:
+        full = matrix.tocsr(copy=True)
+        full.sum_duplicates()
+        row = torch.from_numpy(np.repeat(np.arange(shape[0]), np.diff(full.indptr)))
+        column, value = torch.from_numpy(full.indices.astype(np.int64)), torch.from_numpy(full.data.astype(np.float64))
+    kept = value != 0
+    return (*in_rows(row[kept], column[kept], value[kept], shape[0]), shape)
+
+
+def in_rows(row: Tensor, column: Tensor, value: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """Columns and values of entries in the order of their rows, [rows, R], -1 and 0 at padding."""
+    count = torch.zeros(rows, dtype=torch.int64, device=row.device).index_add_(0, row, torch.ones_like(row))
+    place = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
+    shape = rows, max(1, int(count.max())) if rows else 1
+    columns = torch.full(shape, -1, device=row.device)
+    values = torch.zeros(shape, dtype=checks.wide(row.device), device=row.device)
+    columns[row, place], values[row, place] = column, checks.widest(value)
+    return columns, values
+
+
+def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
+    """Lists, sets or arrays of any lengths as a tensor [B, T] with T >= 1; a tensor or an array as it is.
+
+    Raises:
+        ValueError: if they hold no numbers.
+    """
+    if isinstance(lists, Tensor) or (isinstance(lists, np.ndarray) and lists.dtype != object):
+        values = checks.tensor(name, lists)
+        return torch.nn.functional.pad(values, (0, 1), value=padding) if values.shape[-1:] == (0,) else values
+    if isinstance(lists, set | frozenset | dict):
+        raise ValueError(f"{name} is a {type(lists).__name__}, which has no order; give one list for each row")
+    try:
+        rows = [row if isinstance(row, Tensor | np.ndarray | list | tuple) else list(row) for row in lists]
+        lengths = torch.from_numpy(np.fromiter(map(len, rows), np.int64, len(rows)))
+        values = _joined(name, rows)
+        shape = len(rows), max(1, int(lengths.max())) if rows else 1
+        there = torch.arange(shape[1]) < lengths.unsqueeze(-1)
+        if values.dtype == torch.bool and not there.all():
+            raise ValueError("marks are as many in each row")
+        result = torch.full(shape, padding, dtype=values.dtype, device=values.device)
+        result[there.to(values.device)] = values
+        return result
+    except (TypeError, ValueError, RuntimeError):
+        given = reprlib.repr(lists)
+        raise ValueError(f"{name} must be lists of numbers, one list for each row, got {given}") from None
+
+
+def _joined(name: str, lists: list[Any]) -> Tensor:
+    """The numbers of all lists, one after another."""
+    if not any(len(row) for row in lists):
+        return torch.zeros(0, dtype=torch.int64)
+    if all(isinstance(row, list | tuple) for row in lists):  # one array of them all, not one for each list
+        return checks.tensor(name, list(chain.from_iterable(lists)))
+    return torch.cat([checks.tensor(name, row) for row in lists if len(row)])
