@@ -1,4 +1,4 @@
-"""What the book needs of Sphinx beyond its settings: tables of the register and of what was measured, quotations."""
+"""Roles and directives of the book: tables of the register, errata and measurements; quotations of chapters."""
 
 import json
 from ast import literal_eval
@@ -17,98 +17,77 @@ from claimbook.pipeline import measured
 from claimbook.pipeline.outputs import noted
 from claimbook.register import Register, errata, read_json
 from claimbook.register import page as drawn
-from claimbook.register.verdict import VERDICTS
 
 LINK = r'<a class="claim-link"[^>]*>(?:(?!</a>).)*</a>'
 COMMA = pattern(r"(?<=</a>),\s+")
 BRACKETS = pattern(rf"\s*\(({LINK}(?:,\s+{LINK})*)\)")
+MARKED = 'class="claim-link"', 'class="claim-link claim-mark"'
 WORD_JOINER = "\u2060"  # no line begins with a mark
-DATA, DECIDING, TESTS = "book/_data", "tests", "_tests"
-RESULT = "application/papermill.record/text/plain"
-SENTENCE = "application/papermill.record/text/markdown"
+DATA = "book/_data"
+RECORD = "application/papermill.record/text/"
 TITLE = pattern(r"(?:^|\n)# (.*)")
 
 
 class ClaimRole(SphinxRole):
-    """``{claim}`bias-thm-3-1``` is a link to the claim's entry in the register, with the mark of its verdict."""
+    """``{claim}`bias-thm-3-1``` links to the claim's entry in the register, with the mark of its verdict."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         entry = next((entry for entry in register(self.env) if entry.id == self.text), None)
         if entry is None:
-            raise ExtensionError(f"{self.env.docname} links to the claim {self.text!r}, which the register lacks")
-        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
+            raise ExtensionError(f"{self.env.docname} links to the claim {self.text!r}, which is not in the register")
+        page = relative(self.env, "book/register")
         self.env.temp_data.setdefault("sumexp_cards", {})[self.text] = drawn.card(entry, page)
         return [raw(drawn.link(entry, page))], []
 
 
 def add_cards(app: Sphinx, doctree: nodes.document) -> None:
     """End a page that links to claims with the cards that its links open."""
-    cards = app.env.temp_data.get("sumexp_cards", {}).values()
-    if cards or app.env.temp_data.get("sumexp_formulas"):
-        # Cards and tables have formulas that Sphinx does not look into: the page loads MathJax, if only for them.
+    if "sumexp_register" in app.env.temp_data:  # its formulas are hidden from Sphinx: load MathJax for them
         app.env.get_domain("math").data["has_equations"][app.env.docname] = True
-    if cards:
+    if cards := app.env.temp_data.get("sumexp_cards", {}).values():
         doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
 
 
 def mark_words(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Links to claims that stand alone in brackets become marks at the word before."""
+    """Turn links to claims that stand alone in brackets into marks at the word before."""
+
+    def marks(links: str) -> str:
+        return WORD_JOINER + COMMA.sub(WORD_JOINER, links).replace(*MARKED)
+
     if body := context.get("body"):
-        context["body"] = BRACKETS.sub(lambda links: f"{WORD_JOINER}{marks(links[1])}", body)
+        context["body"] = BRACKETS.sub(lambda found: marks(found[1]), body)
 
 
-def marks(links: str) -> str:
-    return COMMA.sub(WORD_JOINER, links).replace('class="claim-link"', 'class="claim-link claim-mark"')
+def relative(env: BuildEnvironment, page: str) -> str:
+    """The address of a page as seen from the page being read."""
+    return str(env.app.builder.get_relative_uri(env.docname, page))
 
 
-def found(env: BuildEnvironment, name: str) -> Path:
-    """A file that the build has copied next to the pages; a change of it has the page read again."""
-    env.note_dependency(f"{DATA}/{name}")
-    return Path(env.srcdir, DATA, name)
+def read(env: BuildEnvironment, name: str) -> str | None:
+    """The text of a staged file, None if it is missing; the page is read again when the file changes."""
+    env.note_dependency(name)
+    file = Path(env.srcdir, name)
+    return file.read_text("utf-8") if file.exists() else None
 
 
 def register(env: BuildEnvironment) -> Register:
-    """The entries of the register with their verdicts; a page reads them once, however often it shows them."""
+    """The entries of the register with their verdicts, parsed once for each page."""
     if "sumexp_register" not in env.temp_data:
-        env.temp_data["sumexp_register"] = read_json(found(env, "register.json"))
+        env.note_dependency(f"{DATA}/register.json")
+        env.temp_data["sumexp_register"] = read_json(Path(env.srcdir, DATA, "register.json"))
     entries: Register = env.temp_data["sumexp_register"]
     return entries
 
 
 def explained(env: BuildEnvironment) -> dict[str, errata.Erratum]:
-    """The errata that pages explain, by label; their addresses are as seen from the page being read."""
-    known: dict[str, errata.Erratum] = {}
-    for name in sorted(name for name in env.found_docs if name.startswith("book/errata/")):
-        file = Path(env.doc2path(name))
-        env.note_dependency(str(file.relative_to(env.srcdir)))
-        known |= errata.read(file.read_text("utf-8"), env.app.builder.get_relative_uri(env.docname, name))
-    return known
-
-
-def sources(env: BuildEnvironment) -> dict[str, str]:
-    """For each test module that decides a claim its page, as seen from the page being read."""
-    folder = Path(env.srcdir, DATA, DECIDING)
-    up = "../" * env.docname.count("/")
-    files = sorted(file.relative_to(folder) for file in folder.rglob("*.py"))
-    return {str(file): f"{up}{TESTS}/{file.with_suffix('.html')}" for file in files}
-
-
-class VerdictRole(SphinxRole):
-    """``{verdict}`holds``` is a verdict with its mark, for a page that has no claims."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        if self.text not in VERDICTS:
-            raise ExtensionError(f"{self.env.docname} has a verdict that there is not: {self.text!r}")
-        first = not self.env.temp_data.get("sumexp_marks")
-        self.env.temp_data["sumexp_marks"] = True
-        return [raw((drawn.symbols() if first else "") + drawn.badge(self.text))], []
+    """The errata that pages explain, by label, with addresses relative to the page being read."""
+    pages = sorted(name for name in env.found_docs if name.startswith("book/errata/"))
+    texts = {name: read(env, f"{name}.md") or "" for name in pages}
+    return {label: one for name in pages for label, one in errata.read(texts[name], relative(env, name)).items()}
 
 
 class RegisterNumber(SphinxRole):
-    """``{register-number}`open``` is how many statements of the papers have that verdict, ``papers`` how many all are.
-
-    ``ours`` is how many no paper states.
-    """
+    """``{register-number}`open``` counts the papers' statements with a verdict, ``papers`` all, ``ours`` the book's."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         number = sum(self.text in (("ours",) if e.is_ours else ("papers", e.verdict)) for e in register(self.env))
@@ -116,7 +95,7 @@ class RegisterNumber(SphinxRole):
 
 
 class RegisterTable(SphinxDirective):
-    """A part of the register: ``truth``, ``rules``, ``evidence``, ``counts``, ``claims`` or ``marks``."""
+    """A part of the register; ``claims`` and ``glance`` have a section for each chapter."""
 
     required_arguments = 1
 
@@ -127,84 +106,60 @@ class RegisterTable(SphinxDirective):
                 return [raw(drawn.counts(register(self.env)))]
             case "claims":
                 return [raw('<div id="register-filters"></div>'), *self.claims()]
+            case "glance":
+                page = relative(self.env, "book/register")
+                rows = drawn.glance(register(self.env), explained(self.env), page).items()
+                return [self.section("glance", chapter, raw(table)) for chapter, table in rows]
             case name:
                 return [raw(tables[name]())]
 
     def claims(self) -> list[nodes.Node]:
-        """A section for each chapter, with a link to it where the book has it."""
+        """The entries of each chapter, with a link to the chapter if it is in the book."""
         sections: list[nodes.Node] = []
-        for chapter, table in drawn.claims(register(self.env), explained(self.env), sources(self.env)).items():
-            section = chapter_section(self.env, "claims", chapter)
-            if f"notebooks/{chapter}" in self.env.found_docs:
-                section += self.parse_text_to_nodes(f"Decided in the chapter {{doc}}`/notebooks/{chapter}`.")
-            section += raw(table)
-            sections.append(section)
+        repository = self.config.html_context.get("repository", "")
+        for chapter, table in drawn.claims(register(self.env), explained(self.env), repository).items():
+            is_there = f"notebooks/{chapter}" in self.env.found_docs
+            decided = f"Decided in the chapter {{doc}}`/notebooks/{chapter}`." if is_there else ""
+            sections.append(self.section("claims", chapter, *self.parse_text_to_nodes(decided), raw(table)))
         return sections
 
-
-class AtAGlance(SphinxDirective):
-    """All results and errata, a line each, in a section for each chapter that bears the chapter's own title."""
-
-    def run(self) -> list[nodes.Node]:
-        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
-        style = '<link rel="stylesheet" href="../_static/register.css">'
-        self.env.temp_data["sumexp_formulas"] = True
-        tables = drawn.glance(register(self.env), explained(self.env), page).items()
-        sections = (chapter_section(self.env, "glance", chapter, raw(table)) for chapter, table in tables)
-        return [raw(style + drawn.symbols()), *sections]
-
-
-def chapter_section(env: BuildEnvironment, table: str, chapter: str, *content: nodes.Node) -> nodes.section:
-    """A section that bears the chapter's own title."""
-    title = nodes.title("", heading(env, chapter))
-    return nodes.section("", title, *content, ids=[f"{table}-{chapter}"], names=[])
-
-
-def heading(env: BuildEnvironment, chapter: str) -> str:
-    """The title of a chapter, which may not have been read yet; its name where the book has it not."""
-    file = Path(env.srcdir, f"notebooks/{chapter}.ipynb")
-    if not file.exists():
-        return chapter
-    env.note_dependency(f"notebooks/{chapter}.ipynb")
-    titled = TITLE.search("".join(json.loads(file.read_text("utf-8"))["cells"][0]["source"]))
-    return titled[1] if titled else chapter
+    def section(self, table: str, chapter: str, *content: nodes.Node) -> nodes.section:
+        """A section under the chapter's title, or under its name if the chapter is not in the book."""
+        text = read(self.env, f"notebooks/{chapter}.ipynb")
+        titled = TITLE.search("".join(json.loads(text)["cells"][0]["source"])) if text else None
+        title = nodes.title("", titled[1] if titled else chapter)
+        return nodes.section("", title, *content, ids=[f"{table}-{chapter}"], names=[])
 
 
 class ErrataTable(SphinxDirective):
     """The errata of all pages by weight, the heaviest first."""
 
     def run(self) -> list[nodes.Node]:
-        known = explained(self.env).values()
+        known = sorted(explained(self.env).values(), key=lambda one: one.order)
         lines: list[str] = []
         for weight in errata.WEIGHTS:
-            those = sorted((one for one in known if one.weight == weight), key=lambda one: one.order)
-            if those:
-                lines += [f"**{weight[0].upper()}{weight[1:]}** ({len(those)})", ""]
-                lines += [f"- {{ref}}`{one.label} <{one.target}>`: {one.title}" for one in those] + [""]
+            listed = [f"- {{ref}}`{one.label} <{one.target}>`: {one.title}" for one in known if one.weight == weight]
+            lines += [f"**{weight[0].upper()}{weight[1:]}** ({len(listed)})", "", *listed, ""] if listed else []
         return self.parse_text_to_nodes("\n".join(lines))
 
 
 def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
-    """The output of a chapter's figure or result as its page has it; None where its last execution has none such.
-
-    A page that quotes it is read again when it changes.
-    """
-    file = f"notebooks/{chapter}.ipynb"
-    if not Path(env.srcdir, file).exists():
+    """The output of a chapter's figure, result or sentence; None if its last execution has none of that name."""
+    text = read(env, f"notebooks/{chapter}.ipynb")
+    if text is None:
         raise ExtensionError(f"{env.docname} quotes the chapter {chapter!r}, which is not in the book")
-    env.note_dependency(file)
-    cells = json.loads(Path(env.srcdir, file).read_text("utf-8"))["cells"]
-    outputs = (output for cell in cells for output in cell.get("outputs", ()))
-    return next((one for one in outputs if noted(one).get(kind) == name), None)
+    outputs = (output for cell in json.loads(text)["cells"] for output in cell.get("outputs", ()))
+    return next((output for output in outputs if noted(output).get(kind) == name), None)
 
 
 class QuotedResult(SphinxRole):
-    """``{result}`negatives/fault``` is a number that a chapter has recorded, printed as it is there."""
+    """``{result}`negatives/fault``` is a number that a chapter has recorded, as printed there."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         output = quoted(self.env, chapter, "result", name)
-        return [nodes.Text(literal_eval(output["data"][RESULT]).replace(" × ", measured.TIMES) if output else "…")], []
+        shown = literal_eval(output["data"][f"{RECORD}plain"]).replace(" × ", measured.TIMES) if output else "…"
+        return [nodes.Text(shown)], []
 
 
 class QuotedSentence(SphinxDirective):
@@ -216,15 +171,15 @@ class QuotedSentence(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         chapter, *names = self.arguments
         found = [quoted(self.env, chapter, "sentence", name) for name in names]
-        said = "\n".join("".join(output["data"][SENTENCE]) for output in found if output)
+        said = "\n".join("".join(output["data"][f"{RECORD}markdown"]) for output in found if output)
         return self.parse_text_to_nodes(said or "…")
 
 
 class Measured(SphinxDirective):
-    """``{measured} NAME ...`` shows what it holds and all tables of these files; nothing where none is there.
+    """``{measured} NAME ...`` shows its content and the tables of these files; nothing if all files are missing.
 
-    The files are those of ``src/sumexp/measured``, and what executions cost. Option ``table`` picks one table by its
-    title, ``slower`` the rows in which something else is faster.
+    The files are those of ``src/sumexp/measured``, and the cost of executions. Option ``table`` picks a table by its
+    title, ``slower`` the rows in which an alternative is faster.
     """
 
     required_arguments = 1
@@ -233,8 +188,8 @@ class Measured(SphinxDirective):
     option_spec: ClassVar = {"table": directives.unchanged, "slower": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        paths = [found(self.env, f"{name}.json") for name in self.arguments]
-        files = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]
+        texts = [read(self.env, f"{DATA}/{name}.json") for name in self.arguments]
+        files = [json.loads(text) for text in texts if text is not None]
         if not files:
             return []
         slower = "slower" in self.options
@@ -247,17 +202,13 @@ def raw(html: str) -> nodes.raw:
 
 
 def setup(app: Sphinx) -> None:
-    app.add_role("claim", ClaimRole())
-    app.add_role("verdict", VerdictRole())
-    app.add_role("register-number", RegisterNumber())
+    for role, kind in (("claim", ClaimRole), ("register-number", RegisterNumber), ("result", QuotedResult)):
+        app.add_role(role, kind())
     app.add_directive("register-table", RegisterTable)
     app.add_directive("errata-table", ErrataTable)
-    app.add_role("result", QuotedResult())
     app.add_directive("quoted-sentence", QuotedSentence)
-    app.add_directive("at-a-glance", AtAGlance)
     app.add_directive("measured", Measured)
     app.connect("doctree-read", add_cards)
     app.connect("html-page-context", mark_words)
-    # Pages are read in one process: of several Sphinx does not see that two pages declare the same name. To write them
-    # in several is safe with all extensions of the book.
+    # Read in one process: of several, Sphinx does not see that two pages declare the same label. Writing is safe.
     app.is_parallel_allowed = lambda kind: kind == "write"

@@ -1,5 +1,4 @@
-"""What a reader takes away of a page: the executed notebook, its source, the data behind its figures; and where the
-notebook runs in a browser, if the book says where its repository is."""
+"""What a reader takes away of a page: the executed notebook, its source, the data behind its figures."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +6,6 @@ from functools import cache
 from pathlib import Path
 from shutil import copytree
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
@@ -23,11 +21,6 @@ UNPUBLISHED = (
 )
 DATA = Path("book/_data")
 CHAPTERS = "notebooks/"
-
-
-def repository_of(app: Sphinx) -> str:
-    """The address of the sources; empty if they are published nowhere."""
-    return str(app.config.html_context.get("repository", ""))
 
 
 def resolver(app: Sphinx, page: str, address: str) -> Callable[[str], str]:
@@ -62,11 +55,11 @@ def write(app: Sphinx, error: Exception | None) -> None:
     source, out = Path(app.srcdir), Path(app.outdir)
     if error or app.builder.format != "html":
         return
-    if not repository_of(app):
+    root, repository = app.config.html_baseurl.rstrip("/"), app.config.html_context.get("repository", "")
+    if not repository:
         print(UNPUBLISHED)
     verdicts = {entry.id: entry.verdict for entry in read_json(source / DATA / "register.json")}
     macros = app.config.mathjax3_config["tex"]["macros"]
-    root, repository = app.config.html_baseurl.rstrip("/"), repository_of(app)
     package = f"git+{repository}" if repository else ""
     for file in sorted((source / CHAPTERS).glob("*.ipynb")):
         page = f"{CHAPTERS}{file.stem}"
@@ -83,43 +76,18 @@ def write(app: Sphinx, error: Exception | None) -> None:
 
 
 def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Let the menu of downloads and, if there is a repository, that of places to run name what `write` lays there."""
-    buttons = context.get("header_buttons", [])
-    if not page.startswith(CHAPTERS) or doctree is None:
-        return
-    for menu in (menu for menu in buttons if menu["label"] == "download-buttons"):
-        printed = [one for one in menu["buttons"] if one["type"] == "javascript"]
-        menu["buttons"] = [
-            link(f"{page.removeprefix(CHAPTERS)}.ipynb", ".ipynb", "Download the executed notebook", "notebook"),
-            link(f"{context['pathto']('_sources', 1)}/{page}.md", ".md", "Download the source", "source"),
-            *printed,
-        ]
-    places = launches(repository_of(app), page.removeprefix(CHAPTERS))
-    if places:
-        links = [link(address, name, f"Open in {name}", name.lower()) for name, address in places.items()]
-        menu = {"type": "group", "tooltip": "Run this chapter", "icon": "fas fa-rocket", "label": "launch-buttons"}
-        buttons.insert(0, {**menu, "buttons": links})
+    """Let the menu of downloads name what `write` puts there."""
+    for menu in context.get("header_buttons", ()) if page.startswith(CHAPTERS) and doctree else ():
+        if menu["label"] == "download-buttons":
+            printed = [entry for entry in menu["buttons"] if entry["type"] == "javascript"]
+            notebook = button(f"{page.removeprefix(CHAPTERS)}.ipynb", ".ipynb", "Download the executed notebook")
+            source = button(f"{context['pathto']('_sources', 1)}/{page}.md", ".md", "Download the source")
+            menu["buttons"] = [notebook, source, *printed]
 
 
-def link(address: str, text: str, tooltip: str, label: str) -> dict[str, str]:
-    seen = {"text": text, "tooltip": tooltip, "icon": "fas fa-file", "label": f"download-{label}-button"}
-    return {"type": "link", "url": address, **seen}
-
-
-def launches(repository: str, chapter: str) -> dict[str, str]:
-    """Where a chapter's notebook runs in a browser, by the name of the place; Colab and Binder know GitHub.
-
-    The notebooks lie on a branch of their own (`notebook_export.BRANCH`), which continuous integration pushes: the
-    main branch has chapters as text.
-    """
-    address = urlsplit(repository)
-    if address.netloc != "github.com":
-        return {}
-    path, file = address.path.strip("/"), f"ipynb/{quote(chapter)}.ipynb"
-    return {
-        "Colab": f"https://colab.research.google.com/github/{path}/blob/{notebook_export.BRANCH}/{file}",
-        "Binder": f"https://mybinder.org/v2/gh/{path}/{notebook_export.BRANCH}?urlpath=lab/tree/{file}",
-    }
+def button(url: str, text: str, tooltip: str) -> dict[str, str]:
+    """An entry of a menu of the theme."""
+    return {"type": "link", "url": url, "text": text, "tooltip": tooltip, "icon": "fas fa-file"}
 
 
 def setup(app: Sphinx) -> None:

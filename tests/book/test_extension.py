@@ -28,22 +28,6 @@ EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 EXTENSION, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "autodoc"))
 
 
-def test_a_verdict_is_shown_with_its_mark_which_is_drawn_once() -> None:
-    role = runpy.run_path(str(EXTENSION))["VerdictRole"]()
-    environment = SimpleNamespace(docname="intro", temp_data={})
-    document = SimpleNamespace(settings=SimpleNamespace(env=environment))
-    role.inliner = SimpleNamespace(document=document)
-    shown = []
-    for role.text in ("holds", "open"):
-        [node], _ = role.run()
-        shown.append(node.astext())
-    assert [one.count('<symbol id="mark-holds"') for one in shown] == [1, 0]
-    assert shown[1].endswith('href="#mark-open"/></svg> open</span>')
-    role.text = "true"
-    with pytest.raises(ExtensionError, match="intro has a verdict that there is not: 'true'"):
-        role.run()
-
-
 DOCSTRING = """The loss.
 
 .. math:: a

@@ -60,23 +60,10 @@ def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
     )
 
 
-def test_theorems_and_exercises_have_a_permalink_with_a_name(pages: dict[str, Any]) -> None:
-    counted = '<p class="admonition-title"><span class="caption-number">{} 3.1 </span> (so)</p>'
-    page = (
-        f'<div class="proof theorem admonition" id="a-b">\n{counted.format("Theorem")}</div>'
-        f'<div class="exercise admonition" id="c-d">\n\n{counted.format("Exercise")}</div>'
-        f'<div class="proof admonition" id="proof">\n<p>Proof. </p></div>'
-        '<h2>Title<a class="headerlink" href="#title" title="Link to this heading">#</a></h2>'
-    )
-    links = BeautifulSoup(pages["accessible"](page), "html.parser").select("a.headerlink")
-    assert [(link["href"], link["aria-label"], link["title"]) for link in links] == [
-        (f"#{target}", f"Link to this {what}", f"Link to this {what}")
-        for target, what in (("a-b", "theorem"), ("c-d", "exercise"), ("title", "heading"))
-    ]
-    theorem, exercise = (link.parent for link in links[:2])
-    assert theorem is not None
-    assert exercise is not None
-    assert (theorem.get_text(), exercise.get_text()) == ("Theorem 3.1  (so)#", "Exercise 3.1  (so)#")
+def test_permalinks_have_a_name(pages: dict[str, Any]) -> None:
+    page = '<h2>Title<a class="headerlink" href="#title" title="Link to this heading">#</a></h2>'
+    [link] = BeautifulSoup(pages["accessible"](page), "html.parser").select("a.headerlink")
+    assert link["aria-label"] == link["title"] == "Link to this heading"
 
 
 ERRATUM = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n\n"

@@ -18,8 +18,6 @@ from claimbook.register.verdict import VERDICTS, Verdict
 
 MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", strict=True))
 """The verdicts' marks as letters."""
-BRANCH = "notebooks"
-"""The branch of the repository where the notebooks lie as they are given away, in the folder ``ipynb``."""
 
 _CODE = r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
 _ROLE = re.compile(rf"\{{(?P<role>[a-z][a-z:_-]*)\}}`(?P<text>[^`]+)`|{_CODE}", re.DOTALL)

@@ -22,8 +22,6 @@ from claimbook.store.provenance import Meter
 CLAIMS = Path("claims")
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
-DECIDING = "tests"
-"""Where in there the test modules are that decide claims."""
 KEPT = 8
 """How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
@@ -54,7 +52,6 @@ def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
-    files |= {str(file): file for file in _deciding(decided)}
     wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
     settings = {"parameter profile": plan.profile, "parameter device": plan.device}
     return Computation("pages", "book", settings | parts.files(files) | parts.files([parts.PINS]) | entries | wanted)
@@ -73,14 +70,9 @@ def sources() -> dict[str, Path]:
     return files | {str(path): path for path in (Path("_config.yml"), TOC, *measurements())}
 
 
-def _deciding(decided: Shown) -> list[Path]:
-    """The test modules whose evidence is shown."""
-    return sorted({file for test in _ended(decided) if (file := Path(test.test.partition("::")[0])).is_file()})
-
-
 def _ended(decided: Shown) -> list[Test]:
     """How the tests that decide claims ended."""
-    return [test for entry in decided.values() if entry is not None for test in outcomes.read(entry).tests]
+    return [test for entry in decided.values() for test in outcomes.read(entry)]
 
 
 def make(plan: Plan, jobs: int) -> None:
@@ -109,9 +101,6 @@ def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
     for table in (folder / "register.json", folder / "executions.json", *measurements()):
         copy2(table, stage / DATA)
-    for file in _deciding(decided):
-        (stage / DATA / DECIDING / file).parent.mkdir(parents=True, exist_ok=True)
-        copy2(file, stage / DATA / DECIDING / file)
     _date(stage, STAGE)
     rmtree(STAGE, ignore_errors=True)
     stage.replace(STAGE)

@@ -81,16 +81,16 @@ def counts(register: Register) -> str:
     return _counts(by_chapter(register), register)
 
 
-def claims(register: Register, explained: Mapping[str, Erratum], sources: Mapping[str, str]) -> dict[str, str]:
+def claims(register: Register, explained: Mapping[str, Erratum], repository: str = "") -> dict[str, str]:
     """For each chapter the entries of its claims, folded; a link to one, a search or the printer opens them.
 
-    ``explained`` are the errata that a page explains, by label; ``sources`` the page that shows each file of tests.
+    ``explained`` are the errata by label; the names of tests link to their files if there is a ``repository``.
     """
     users: dict[str, list[str]] = {}
     for entry in register:
         for other in entry.depends_on:
             users.setdefault(other, []).append(entry.id)
-    return {name: _claims(entries, users, explained, sources) for name, entries in by_chapter(register).items()}
+    return {name: _claims(entries, users, explained, repository) for name, entries in by_chapter(register).items()}
 
 
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:

@@ -11,9 +11,10 @@ from urllib.parse import unquote, urldefrag
 
 import nbformat
 import pytest
+from jinja2 import Environment, FileSystemLoader
 
 from claimbook.pipeline.inputs import chapters_of
-from claimbook.pipeline.notebook_export import BRANCH, MARKS, Book, glued, install, notebook, text
+from claimbook.pipeline.notebook_export import MARKS, Book, glued, install, notebook, text
 from tests.builds.book.conftest import tree_of
 
 ROOT = Path(__file__).parents[3]
@@ -211,28 +212,27 @@ def test_the_menu_offers_notebook_and_source_and_no_place_that_is_not_there(html
         assert (file.parent / str(link["href"])).resolve().is_file()
     source = (html / "_sources" / "notebooks" / f"{chapter}.md").read_text("utf-8")
     assert source == (ROOT / "notebooks" / f"{chapter}.md").read_text("utf-8")
-    assert not page.select(".dropdown-launch-buttons")  # the book names no repository
     assert not (html / "_sources" / "notebooks" / f"{chapter}.ipynb").exists()
 
 
-def test_a_chapter_runs_in_a_browser_where_the_repository_is_known(extension: dict[str, Any]) -> None:
-    launches = extension["launches"]
-    assert launches("", "bias") == launches("https://git.example.org/a/b", "bias") == {}
-    assert launches("https://github.com/a/b", "bias") == {
-        "Colab": f"https://colab.research.google.com/github/a/b/blob/{BRANCH}/ipynb/bias.ipynb",
-        "Binder": f"https://mybinder.org/v2/gh/a/b/{BRANCH}?urlpath=lab/tree/ipynb/bias.ipynb",
-    }
+def test_a_chapter_runs_in_a_browser_and_its_page_can_be_edited_where_the_repository_is_known() -> None:
+    templates = Environment(loader=FileSystemLoader(ROOT / "book" / "_templates"))
+    templates.globals |= {"pagename": "notebooks/bias", "repository": "https://github.com/a/b", "title": "Bias"}
+    foot = templates.get_template("page-foot.html").render(author="A", docstitle="P", copyright="2026")
+    assert 'href="https://github.com/a/b/edit/main/notebooks/bias.md"' in foot
+    assert re.search(r"@incollection{sumexp-bias,\n  title = {Bias},\n  author = {{A}},", foot)
+    places = templates.get_template("places.html").render()
+    assert re.findall(r'href="([^"]*)"', places) == [
+        "https://colab.research.google.com/github/a/b/blob/notebooks/ipynb/bias.ipynb",
+        "https://mybinder.org/v2/gh/a/b/notebooks?urlpath=lab/tree/ipynb/bias.ipynb",
+    ]
 
 
 @pytest.mark.parametrize("page", ["book/intro", *(f"notebooks/{chapter}" for chapter in CHAPTERS)])
-def test_a_link_to_a_page_shows_what_it_is(html: Path, page: str) -> None:
+def test_a_page_says_how_to_cite_it(html: Path, page: str) -> None:
     soup = tree_of(html / f"{page}.html")
-    said = {str(tag.get("property") or tag.get("name")): str(tag["content"]) for tag in soup.select("meta[content]")}
-    assert said["og:title"]
-    assert len(said["og:description"].split()) > 5
-    assert "og:image" not in said  # no address, no picture
     (icon,) = soup.select("link[rel~=icon]")
     assert ((html / f"{page}.html").parent / str(icon["href"]).partition("?")[0]).resolve().is_file()
     (entry,) = soup.select(".page-foot .highlight pre")
-    assert entry.get_text().startswith("@incollection{sumexp-")
-    assert not soup.select(".page-foot a[href^=http]")  # no repository, no links to it
+    assert entry.get_text().strip().startswith("@incollection{sumexp-")
+    assert not soup.select(".page-foot a[href^=http], .launch")  # no repository, no links to it
