@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
 from claimbook.authoring import runs
-from claimbook.store import lookups
+from claimbook.store import default
 from sumexp._runtime import Task
 
 Config = TypeVar("Config")
@@ -22,7 +22,7 @@ def complete(
     code = runs.code_of(task)
     for device in ("cuda", "cpu"):
         wanted = (runs.computation(task, one, data=data(one), device=device, code=code) for one in asked)
-        entries = [entry for entry in takewhile(bool, map(lookups.look, wanted)) if entry]
+        entries = [entry for entry in takewhile(bool, map(default().find, wanted)) if entry]
         if entries and len(entries) == len(asked):
             return [runs.read(entry) for entry in entries]
     return runs.from_book([runs.computation(task, one, data=data(one), code=code) for one in asked])

@@ -16,7 +16,8 @@ def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.Monke
     monkeypatch.setattr(complete.runs, "computation", lambda task, one, *, device="book", **_: (device, one))
     monkeypatch.setattr(complete.runs, "from_book", lambda wanted: wanted if wanted == [("book", 4)] else None)
     monkeypatch.setattr(complete.runs, "read", lambda entry: entry)
-    monkeypatch.setattr(complete.lookups, "look", lambda wanted: wanted if wanted in there else None)
+    store = SimpleNamespace(find=lambda wanted: wanted if wanted in there else None)
+    monkeypatch.setattr(complete, "default", lambda: store)
 
     def found(asked: list[int]) -> object:
         return complete.complete(SimpleNamespace(), asked, lambda one: ())  # type: ignore[type-var]

@@ -27,8 +27,8 @@ class Plan(BaseModel):
     evidence: Mapping[str, Computation]
 
     def undecided(self, store: Store) -> list[Computation]:
-        """The test modules whose outcomes are missing, or were decided without a training run that exists now."""
-        return [wanted for wanted in self.evidence.values() if outcomes.find(store, wanted) is None]
+        """The test modules whose outcomes are missing."""
+        return [wanted for wanted in self.evidence.values() if store.find(wanted) is None]
 
 
 def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:

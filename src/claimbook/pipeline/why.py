@@ -9,7 +9,6 @@ from claimbook.pipeline import pages
 from claimbook.pipeline import plan as plans
 from claimbook.pipeline.inputs import declared_runs, notebook, parse, source_path
 from claimbook.pipeline.plan import Plan
-from claimbook.register import outcomes
 from claimbook.store import Computation, Entry, Status, Store, complete_grids, default, parts
 from claimbook.store.entries import CHECKPOINT, PART, size, whole
 from claimbook.store.settings import PROFILES
@@ -72,12 +71,9 @@ def _line(store: Store, one: Computation) -> Line:
 
 
 def _look(store: Store, one: Computation) -> tuple[Status, Entry | None]:
-    """How far it is, and its entry if that is fresh: outcomes are not if they rest on the lack of what is there now."""
+    """How far it is, and its entry if that is fresh."""
     state = store.status(one)
-    if state != "fresh":
-        return state, None
-    entry = outcomes.find(store, one) if one.kind == "evidence" else store.find(one)
-    return ("fresh" if entry else "missing"), entry
+    return state, store.find(one) if state == "fresh" else None
 
 
 def why(name: str, plan: Plan) -> list[str]:
@@ -108,8 +104,6 @@ def _changes(store: Store, name: str, wanted: Computation) -> list[str]:
     # The latest entry of the same parameters, if any.
     last = ([entry for entry in earlier if _settings(entry.computation) == _settings(wanted)] or earlier)[-1]
     when = last.provenance.finished[:16].replace("T", " ")
-    if last.computation.key == wanted.key and state == "missing":
-        return [f"{name}: {state}; a training run that its tests lacked is there now"]
     return [f"{name}: {state}; since {when} UTC", *(f"  {one}" for one in wanted.differences(last.computation))]
 
 

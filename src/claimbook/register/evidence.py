@@ -2,15 +2,13 @@
 
 A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``; markers are checked
 against ``claims/`` when tests are collected. An experiment states what it measured through the fixture ``finding``.
-``pytest --keep-evidence`` keeps the outcomes of every module all of whose tests ran, whoever ran them: `make test`
-spares `make book` its tests, and vice versa. ``pytest --stored-evidence`` skips the tests that the store knows to pass
-with today's code, pins and data; the outcomes of the others replace those in the store.
+``pytest --keep-evidence`` keeps the outcomes of every module all of whose tests ran; ``pytest --stored-evidence`` skips
+the tests that the store knows to pass with today's code, pins and data. So `make test` spares `make book` its tests.
 """
 
 import math
-import time
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -21,25 +19,13 @@ from pydantic import ValidationError
 
 from claimbook import BookError
 from claimbook.register import outcomes
-from claimbook.register.model import (
-    EVIDENCE,
-    SHOWS,
-    EvidenceFile,
-    Finding,
-    Outcome,
-    RegisterError,
-    State,
-    Test,
-    explain,
-    load,
-)
+from claimbook.register.model import EVIDENCE, SHOWS, Finding, Outcome, RegisterError, Test, explain, load
 from claimbook.register.verdict import markers
-from claimbook.store import Computation, bundled, default, lookups, processes, progress
+from claimbook.store import bundled, default, processes
 from claimbook.store.provenance import Meter
 
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
-_LACKED = "sumexp-lacked"
 _PASSED = pytest.StashKey[frozenset[str]]()
 _known = cache(load)
 _WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
@@ -55,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; work out today's keys before a test runs."""
     config.addinivalue_line("markers", "claim(id, *, shows, evidence): what a test shows of an entry of claims/")
     processes.follow()
-    # Of workers of xdist the reports reach the main process, which also says what is left out.
+    # The main process keeps the reports of xdist's workers, and says what is left out.
     config.stash[_PASSED] = frozenset(getattr(config, "workerinput", {}).get("sumexp_passed", ()))
     keeps, leaves_out = config.getoption("--keep-evidence"), config.getoption("--stored-evidence")
     if (keeps or leaves_out) and not hasattr(config, "workerinput"):
@@ -77,9 +63,8 @@ def pytest_configure_node(node: Any) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what the store knows."""
-    if passed := config.stash[_PASSED]:
-        known = [item for item in items if test_name(item) in passed]
-        items[:] = [item for item in items if test_name(item) not in passed]
+    if known := [item for item in items if test_name(item) in config.stash[_PASSED]]:
+        items[:] = [item for item in items if item not in known]
         config.hook.pytest_deselected(items=known)
 
 
@@ -106,10 +91,7 @@ def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Check the ``claim`` markers of every test as it is collected, and attach their records to it.
-
-    Where a marker or ``claims/`` is wrong pytest names the file and runs nothing.
-    """
+    """Attach to each test the records of its markers; a fault of these or of ``claims/`` stops the run."""
     made = yield
     for item in made if isinstance(made, list) else [made]:
         if isinstance(item, pytest.Item):
@@ -125,14 +107,13 @@ def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
 
 
 @pytest.fixture
-def finding(request: pytest.FixtureRequest) -> State:
+def finding(request: pytest.FixtureRequest) -> Callable[..., None]:
     """State what an experiment measured: ``finding(interval, published=None, data=None, ...)``.
 
     The interval over seeds has ``mean``, ``low``, ``high``, ``confidence``, ``count`` and ``room``. ``published`` is
     the paper's value, or a range ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives
-    none. The test shows its claim if the interval lies within; the verdict is "not reproduced" if it lies outside; else
-    nothing is decided: so says ``judge`` of the package's ``intervals``. The other fields of `Finding` go with it. Call
-    it once for each number; a test should not assert agreement.
+    none. `Finding.verdict` decides, by ``judge`` of the package's ``intervals``; the other fields of `Finding` go with
+    it. Call it once for each number; a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
@@ -156,12 +137,8 @@ def finding(request: pytest.FixtureRequest) -> State:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Note the runs that a test lacked; an experiment must have stated a finding."""
-    lookups.take()
-    try:
-        yield
-    finally:
-        item.user_properties += [(_LACKED, run) for run in lookups.take()]
+    """Fail an experiment that has stated no finding."""
+    yield
     for record in _records(item):
         if record["evidence"] == "experiment" and not record["findings"]:
             pytest.fail(f"{record['test']} is an experiment but stated no finding: call the fixture `finding`", False)
@@ -173,36 +150,23 @@ class Keeper:
     def __init__(self) -> None:
         self._meter, self._store = Meter(), default()
         self._tests: dict[str, dict[tuple[str, ...], dict[str, Any]]] = defaultdict(dict)
-        self._lacked: dict[str, set[str]] = defaultdict(set)
         self._seconds: dict[str, float] = defaultdict(float)
-        self._left_out: set[str] = set()
         self._collected = True
-        self._done, self._total, self._begun = 0, 0, time.time()
         self._marked: dict[str, set[str]] = defaultdict(set)
         for test, _claim in markers(outcomes.TESTS):
             file, _, name = test.partition("::")
             self._marked[file].add(name)
         self._wanted = {file: outcomes.computation(Path(file)) for file in self._marked}
 
-    def passed(self) -> Iterable[str]:
+    def passed(self) -> Iterator[str]:
         """The names of the tests whose outcome in the store is that they pass."""
         for wanted in self._wanted.values():
-            tests = self._stored(wanted).tests
+            tests = outcomes.read(self._store.find(wanted))
             yield from {test.test for test in tests} - {test.test for test in tests if test.outcome != "passed"}
 
-    def _stored(self, wanted: Computation) -> EvidenceFile:
-        entry = outcomes.find(self._store, wanted)
-        return outcomes.read(entry) if entry else EvidenceFile(tests=())
-
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Notice a module that could not be collected, and one that leaves itself out."""
+        """Notice a module that could not be collected."""
         self._collected &= not report.failed
-        if report.skipped:
-            self._left_out.add(report.nodeid)
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Know how many tests there are."""
-        self._total = len(session.items)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a test ended; of several cases the worst counts."""
@@ -210,7 +174,6 @@ class Keeper:
         self._seconds[file] += report.duration
         if report.when == "setup" and report.passed:
             return  # the test itself is still to come
-        self._lacked[file] |= {run for name, run in report.user_properties if name == _LACKED and isinstance(run, str)}
         for record in _records(report):
             key = (record["test"], record["claim"], record["shows"], record["evidence"])
             kept = self._tests[file].setdefault(key, {**record, "outcome": report.outcome, "findings": []})
@@ -219,35 +182,26 @@ class Keeper:
             if report.skipped and isinstance(report.longrepr, tuple):  # of a skip: file, line and the reason
                 kept["reason"] = str(report.longrepr[2]).removeprefix("Skipped: ")
 
-    def pytest_runtest_logfinish(self) -> None:
-        """Say how far it is."""
-        self._done += 1
-        progress.report("testing claims", self._done, self._total, begun=self._begun)
-
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
         if not self._collected or not _is_complete(session, exitstatus):
             return
-        for file in self._wanted.keys() & (self._tests.keys() | self._left_out):
+        for file in self._wanted.keys() & self._tests.keys():
             wanted = self._wanted[file]
-            stored = self._stored(wanted)
+            stored = outcomes.read(self._store.find(wanted))
             tests: dict[tuple[str, ...], Test] = {
                 (test.test, test.claim, test.shows, test.evidence): test
-                for test in (*stored.tests, *map(Test.model_validate, self._tests[file].values()))
+                for test in (*stored, *map(Test.model_validate, self._tests[file].values()))
             }
-            lacked = tuple(sorted({*stored.lacked, *self._lacked[file]}))
-            merged = EvidenceFile(tests=tuple(tests[key] for key in sorted(tests)), lacked=lacked)
-            names = {name for test in merged.tests for name in test.test.split("::")[1:]}  # of classes too
-            whole = self._marked[file] <= names or file in self._left_out
-            is_new = merged != stored or not self._store.has(wanted)
-            if whole and is_new and outcomes.computation(Path(file)).key == wanted.key:
-                self._keep(wanted, merged, round(self._seconds[file], 3))
-
-    def _keep(self, wanted: Computation, ended: EvidenceFile, seconds: float) -> None:
-        with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
-            (folder / outcomes.FILE).write_text(ended.model_dump_json(indent=1), "utf-8")
-            # Of the module, not of the run. A worker does not report processor time; its tests use one thread.
-            seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
+            merged = tuple(tests[key] for key in sorted(tests))
+            names = {name for test in merged for name in test.test.split("::")[1:]}  # of classes too
+            whole = self._marked[file] <= names and outcomes.computation(Path(file)).key == wanted.key
+            if whole and merged != stored:
+                seconds = round(self._seconds[file], 3)
+                with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
+                    (folder / outcomes.FILE).write_bytes(outcomes.FORM.dump_json(merged, indent=1))
+                    # Of the module, not of the run. A worker does not report processor time; its tests use one thread.
+                    seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
 
 
 def _is_complete(session: pytest.Session, exitstatus: int) -> bool:

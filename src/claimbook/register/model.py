@@ -1,10 +1,9 @@
 """The entries of the register as ``claims/*.yml`` hold them, the evidence for them, and how both are read."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import yaml
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
@@ -33,16 +32,13 @@ class RegisterError(BookError):
 
 
 def _typesettable(text: str) -> str:
-    """Return ``text`` if its ``$...$`` are closed and the braces inside them balance."""
-    *formulas, last = text.split("$")
-    if len(formulas) % 2:
+    """Return ``text`` if its ``$...$`` come in pairs and the braces inside them balance."""
+    *pieces, last = text.replace(r"\{", "").replace(r"\}", "").split("$")
+    if len(pieces) % 2:
         raise ValueError(f"the formula that begins with ${last[:30]} is not closed: $ must come in pairs")
-    for formula in formulas[1::2]:
-        if not formula.strip():
-            raise ValueError("an empty formula: write inline formulas as $...$, never as $$...$$")
-        bare = re.sub(r"\\[{}]", "", formula)
-        if bare.count("{") != bare.count("}"):
-            raise ValueError(f"braces do not balance in ${formula}$")
+    for formula in pieces[1::2]:
+        if not formula.strip() or formula.count("{") != formula.count("}"):
+            raise ValueError(f"${formula}$ is empty, or its braces do not balance; write formulas as $...$")
     return text
 
 
@@ -116,6 +112,10 @@ Claims: TypeAlias = Mapping[str, Claim]
 """All entries by id, in the order of the files and within them."""
 
 
+def _listed(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
+
+
 class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """What an experiment measured: the interval over its seeds, and what the paper reports.
 
@@ -140,14 +140,13 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     @property
     def ran(self) -> str:
         """The runs behind it, such as ``mnist, profile cpu, 4 seeds, runs 482566d1, run here``; empty if not stated."""
-        parts = [
+        return _listed(
             self.data,
             self.profile and f"profile {self.profile}",
             self.seeds and f"{self.seeds} seeds",
             self.keys and f"runs {' '.join(key[:8] for key in self.keys)}",
             self.origin or (self.keys and "run here"),
-        ]
-        return ", ".join(part for part in parts if part)
+        )
 
     @property
     def verdict(self) -> str:
@@ -158,11 +157,8 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     @property
     def design(self) -> str:
         """The confidence and the margin, in words: ``95 %, no difference within 0.01``."""
-        parts = [
-            self.confidence and f"{100 * self.confidence:.4g} %",
-            self.margin and f"no difference within {self.margin:.2g}",
-        ]
-        return ", ".join(part for part in parts if part)
+        within = self.margin and f"no difference within {self.margin:.2g}"
+        return _listed(self.confidence and f"{100 * self.confidence:.4g} %", within)
 
     @model_validator(mode="after")
     def _ordered(self) -> "Finding":
@@ -177,10 +173,6 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
         below = self.low - most if most is not None else 0.0
         above = least - self.high if least is not None else 0.0
         return max(0.0, below, above)
-
-
-State: TypeAlias = Callable[..., None]
-"""What the fixture ``finding`` hands to a test."""
 
 
 class Test(BaseModel, extra="forbid", frozen=True):
@@ -215,13 +207,6 @@ class Test(BaseModel, extra="forbid", frozen=True):
         return "shown" if verdicts <= {"shown"} else "undecided"
 
 
-class EvidenceFile(BaseModel, extra="forbid", frozen=True):
-    """How the tests of claims of one module ended, and the runs that they ``lacked``, as paths in the store."""
-
-    tests: tuple[Test, ...]
-    lacked: tuple[str, ...] = ()
-
-
 def explain(error: ValidationError) -> str:
     """Say what pydantic found in one line: each field, what is wrong and the value given."""
     return "; ".join(
@@ -231,37 +216,38 @@ def explain(error: ValidationError) -> str:
     )
 
 
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML without fields that are given twice, of which the last would count."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        names = [key.value for key, _ in node.value]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} is given twice", node.start_mark)
+        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+
+
 def _entries(path: Path) -> Iterator[Claim | str]:
     """Read one file: a claim, or a fault in words, for each of its entries."""
     name = f"{path.parent.name}/{path.name}"
     try:
-        root = yaml.compose(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         yield f"{name}: not YAML: {' '.join(str(error).split())}"
         return
-    if not isinstance(root, yaml.SequenceNode):
+    if not isinstance(entries, list):
         yield f"{name}: expected a list of entries"
         return
-    for node in root.value:
-        place = f"{name}:{node.start_mark.line + 1}"
-        if isinstance(node, yaml.MappingNode):
-            yield _entry(node, place, path.stem)
+    for number, fields in enumerate(entries, 1):
+        identity = fields.get("id", number) if isinstance(fields, dict) else number
+        try:
+            claim = Claim.model_validate(fields)
+        except ValidationError as error:
+            yield f"{name}: entry {identity}: {explain(error)}"
+            continue
+        if claim.paper != path.stem:
+            yield f"{name}: entry {identity}: the id must begin with {path.stem!r}, the name of its file"
         else:
-            yield f"{place}: expected an entry with fields `id`, `chapter`, ..., got {node.value!r}"
-
-
-def _entry(node: yaml.MappingNode, place: str, paper: str) -> Claim | str:
-    """Read one entry, refusing a field that is given twice (YAML itself would keep the last)."""
-    fields = yaml.SafeLoader("").construct_document(node)
-    entry = f"{place}: entry {fields.get('id', 'without id')}"
-    names = [key.value for key, _ in node.value]
-    if twice := sorted(name for name in names if names.count(name) > 1):
-        return f"{entry}: the field {twice[0]!r} is given twice"
-    try:
-        claim = Claim.model_validate(fields)
-    except ValidationError as error:
-        return f"{entry}: {explain(error)}"
-    return claim if claim.paper == paper else f"{entry}: the id must begin with {paper!r}, the name of its file"
+            yield claim
 
 
 def _links(claims: Claims) -> Iterator[str]:

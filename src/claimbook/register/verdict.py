@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, RegisterError, Test, explain
+from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, Finding, RegisterError, Test, explain
 
 Verdict: TypeAlias = Literal[
     "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open"
@@ -23,35 +23,19 @@ class Row:
 
     when: str
     verdict: Verdict
-    says: str
     facts: Set[str]
 
 
 TRUTH_TABLE: tuple[Row, ...] = (
-    Row("a test fails", "failing", "names the test; nothing is concluded until it passes", {"failing"}),
-    Row("anything, and our text has lost what would decide", "open", "says what is lost in our text", {"lost"}),
-    Row("an experiment's interval excludes the paper's finding", "not reproduced", "says by how much", {"excluded"}),
-    Row("some of its parts; another decided nothing or has not run", "open", "names that part", {"in part"}),
-    Row(
-        "a counterexample and a correction",
-        "holds with correction",
-        "gives the corrected statement and links its erratum",
-        {"counterexample", "correction"},
-    ),
-    Row("a counterexample only", "refuted", "names the test that runs the counterexample", {"counterexample"}),
-    Row(
-        "the statement (never with a counterexample: that is an error)",
-        "holds",
-        "names the strongest evidence",
-        {"statement"},
-    ),
-    Row(
-        "nothing, and it is a definition or notation printed without error",
-        "convention",
-        "nothing to decide, so no test is owed",
-        {"convention"},
-    ),
-    Row("nothing", "open", "gives the reason", frozenset()),
+    Row("a test fails", "failing", {"failing"}),
+    Row("anything, and our text has lost what would decide", "open", {"lost"}),
+    Row("an experiment's interval excludes the paper's finding", "not reproduced", {"excluded"}),
+    Row("some of its parts; another decided nothing or has not run", "open", {"in part"}),
+    Row("a counterexample and a correction", "holds with correction", {"counterexample", "correction"}),
+    Row("a counterexample only", "refuted", {"counterexample"}),
+    Row("the statement (never with a counterexample: that is an error)", "holds", {"statement"}),
+    Row("nothing, and it is a definition or notation printed without error", "convention", {"convention"}),
+    Row("nothing", "open", frozenset()),
 )
 
 
@@ -88,65 +72,44 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
     """
     for path in sorted(tests_dir.rglob("test_*.py")):
         try:
-            tests = marked(path.read_text(encoding="utf-8"))
+            marked = _marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
             raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
-        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim, _shows, _evidence in tests)
+        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim in marked)
 
 
 @cache
-def marked(code: str) -> tuple[tuple[str, str, object, object], ...]:
-    """The tests and classes of a module with what their markers name: a claim, ``shows`` and ``evidence``."""
-    return tuple(_marked(ast.parse(code)))
+def _marked(code: str) -> tuple[tuple[str, str], ...]:
+    """The functions and classes of a module whose decorators have markers, also those of cases, and their claims."""
+    found: list[tuple[str, str]] = []
+    for node in ast.walk(ast.parse(code)):
+        for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
+            match call:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
+                    args=[ast.Constant(value=str(claim)), *_],
+                ):
+                    found.append((getattr(node, "name", ""), claim))
+    return tuple(found)
 
 
-def _marked(node: ast.AST) -> Iterator[tuple[str, str, object, object]]:
-    """Markers on a node and on the statements within it, except within functions, where pytest collects nothing."""
-    for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
-        match call:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
-                args=[ast.Constant(value=str(claim)), *_],
-                keywords=keywords,
-            ):
-                named = {keyword.arg: getattr(keyword.value, "value", None) for keyword in keywords}
-                yield getattr(node, "name", ""), claim, named.get("shows"), named.get("evidence")
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                yield from _marked(child)
-
-
-def _open_part(deciding: Sequence[Test], waiting: bool) -> str:
-    """The undecided parts of a claim of which some part is shown. Each of its tests is a part.
-
-    Except the kernel's: it needs Coq, and checks again what another test shows.
-    """
-    if not any(test.found == "shown" for test in deciding):
-        return ""
-    open_parts = [test for test in deciding if test.evidence != "kernel" and test.found in ("skipped", "undecided")]
-    if open_parts:
-        return f"shown in part: {', '.join(map(_named, open_parts))} decided nothing in this build"
-    return "shown in part: a test of it has not run in this build" if waiting else ""
+def _interval(finding: Finding) -> str:
+    return f"{finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}"
 
 
 def _named(test: Test) -> str:
-    """A test that decided nothing, and why, if it says so: what was measured, or the reason of the skip."""
-    measured = "; ".join(
-        f"{finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g} ({finding.design})"
-        for finding in test.findings
-        if finding.verdict in ("undecided", "alike")
-    )
-    alike = any(finding.verdict == "alike" for finding in test.findings)
+    """A test that decided nothing, with what it measured or why it was skipped."""
+    nothing = [finding for finding in test.findings if finding.verdict in ("undecided", "alike")]
+    alike = any(finding.verdict == "alike" for finding in nothing)
+    measured = "; ".join(f"{_interval(finding)} ({finding.design})" for finding in nothing)
     why = ("no difference: " * alike + measured) or test.reason
     return test.name + (f" ({why})" if why else "")
 
 
 def _shortfall(test: Test) -> str:
-    """Say by how much an experiment misses the paper's finding."""
+    """By how much an experiment misses the paper's finding."""
     return "; ".join(
-        f"measured {finding.estimate:.3g}, interval {finding.low:.3g} to {finding.high:.3g}: "
-        f"{finding.gap:.3g} away from the paper's {_published(*finding.published)}"
+        f"measured {_interval(finding)}: {finding.gap:.3g} away from the paper's {_published(*finding.published)}"
         + (f" ({finding.ran})" if finding.ran else "")
         for finding in test.findings
         if finding.verdict == "excluded" and finding.published
@@ -169,15 +132,25 @@ def _measured(claim: Claim, tests: Sequence[Test]) -> str:
 
 
 def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
-    if undecided := [_named(test) for test in deciding if test.found == "undecided"]:
-        return f"nothing is decided: {', '.join(undecided)}"
-    elsewhere = [finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings]
+    undecided = [test for test in _counted(deciding) if test.found in ("skipped", "undecided")]
+    elsewhere = {finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings}
+    if claim.lost or claim.open:
+        return f"lost in our text: {claim.lost}" if claim.lost else str(claim.open)
+    if any(test.found == "shown" for test in deciding):
+        said = f"{', '.join(map(_named, undecided))} decided nothing" if undecided else "a test of it has not run"
+        return f"shown in part: {said} in this build"
+    if measured := [_named(test) for test in undecided if test.found == "undecided"]:
+        return f"nothing is decided: {', '.join(measured)}"
     if elsewhere:
-        return f"measured on {', '.join(sorted(set(elsewhere)))} only, and it speaks of {', '.join(claim.data)}"
-    if not tests:
-        return "its tests have not run in this build"
+        return f"measured on {', '.join(sorted(elsewhere))} only, and it speaks of {', '.join(claim.data)}"
     reasons = sorted({test.reason for test in tests if test.reason})
-    return "its tests were skipped in this build" + (f": {'; '.join(reasons)}" if reasons else "")
+    ended = f"were skipped in this build{': ' * bool(reasons)}{'; '.join(reasons)}"
+    return f"its tests {ended if tests else 'have not run in this build'}"
+
+
+def _counted(tests: Sequence[Test]) -> list[Test]:
+    """The tests each of which is a part of its claim: not the kernel's, which checks again what another test shows."""
+    return [test for test in tests if test.evidence != "kernel"]
 
 
 def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
@@ -190,27 +163,27 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
     ]
     failed = [test for test in tests if test.outcome == "failed"]
     excluded = [test for test in deciding if test.found == "excluded"]
-    open_part = _open_part(deciding, waiting)
+    shown = {test.shows for test in deciding if test.found == "shown"}
+    parts = {test.found for test in _counted(deciding)}
     others = {
         "failing": failed,
         "lost": claim.lost,
         "excluded": excluded,
-        "in part": open_part,
+        "in part": shown and (waiting or parts & {"skipped", "undecided"}),
         "convention": claim.is_convention and not tests and not waiting,
     }
-    facts = {test.shows for test in deciding if test.found == "shown"} | {name for name in others if others[name]}
+    facts = shown | {name for name in others if others[name]}
     verdict = next(row.verdict for row in TRUTH_TABLE if row.facts <= facts)
+    carrying: Sequence[Test] = []
+    says = ""
     match verdict:
         case "failing":
             carrying, says = failed, f"fails: {', '.join(test.test for test in failed)}"
         case "not reproduced":
             carrying, says = excluded, "; ".join(map(_shortfall, excluded))
         case "open":
-            lost = claim.lost and f"lost in our text: {claim.lost}"
-            carrying, says = [], lost or claim.open or open_part or _why_open(claim, tests, deciding)
-        case "convention":
-            carrying, says = [], ""
-        case _:
+            says = _why_open(claim, tests, deciding)
+        case "holds" | "holds with correction" | "refuted":
             carrying = [test for test in deciding if test.outcome == "passed"]
             says = _measured(claim, carrying)
     evidence = min((test.evidence for test in carrying), key=EVIDENCE.index, default=None)
@@ -220,7 +193,6 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
 def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[str]:
     """What is wrong with a claim and its tests taken together."""
     passed = {test.shows: test.test for test in tests if test.found == "shown"}
-    tested = bool(tests) or waiting
     if {"statement", "counterexample"} <= passed.keys():
         yield (
             f"{passed['statement']} shows the statement and {passed['counterexample']} a counterexample to it: "
@@ -233,18 +205,14 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
             yield f"{test.test} shows the statement as printed, but the entry has `corrected`: remove one of them"
     if "correction" in passed and not waiting and all(test.shows == "correction" for test in tests):
         yield f"{passed['correction']} shows the correction, but no test shows the printed statement false: add one"
-    if tested and claim.open is not None:
-        named = tests[0].test if tests else "a test"
-        yield f"{named} bears its id, so `open` is out of date: remove it"
-    if not tested and claim.open is None and claim.lost is None and not claim.is_convention:
+    if (tests or waiting) and claim.open is not None:
+        yield f"{tests[0].test if tests else 'a test'} bears its id, so `open` is out of date: remove it"
+    if not (tests or waiting or claim.open or claim.lost or claim.is_convention):
         yield "it has no test: mark one with its id, or give the reason under `open` or `lost`"
 
 
 def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests")) -> Register:
-    """Compute every verdict from the tests as they last ran; those that have not run are not among ``ended``.
-
-    The tests in ``tests_dir`` are read for markers only (:func:`markers`).
-    """
+    """Compute every verdict from the tests as they last ran; the others are found by their markers in ``tests_dir``."""
     declared = list(markers(tests_dir))
     named = {(test.test, test.claim) for test in ended} | set(declared)
     orphans = sorted((test, claim) for test, claim in named if claim not in claims)

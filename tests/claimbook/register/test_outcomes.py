@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from claimbook.register import outcomes
-from claimbook.store import parts
+from claimbook.store import default, parts
+from claimbook.store.computation import Computation
+from claimbook.store.provenance import Meter
 from sumexp import datasets
 
 
@@ -66,3 +68,18 @@ def test_evidence_counts_data_where_the_code_can_read_them() -> None:
     write("tests/test_a.py", "import sumexp.datasets\n" + CLAIM.format("True"))
     assert {f"data {name}" for name in datasets.DATASETS} <= outcomes.computation(path).parts.keys()
     assert parts.data(datasets.DATASETS).items() <= outcomes.computation(path).parts.items()
+
+
+def test_evidence_that_reads_runs_counts_which_grids_are_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    path = write("tests/vae/test_a.py", CLAIM.format("True"))
+    reading = write("tests/fits/test_a.py", "from tests.complete import largest\n" + CLAIM.format("True"))
+    others, before = outcomes.computation(path), outcomes.computation(reading)
+    for grid in ("vae", "fits"):
+        whole = Computation("grid", f"{grid}-mnist", {"profile": "cpu"})
+        with default().locked(whole), default().writing(whole) as (_, seal):
+            seal(Meter().read())
+        now = outcomes.computation(reading)
+        assert [said.partition(":")[0] for said in now.differences(before)] == ["grids in the store"]
+        before = now
+    assert outcomes.computation(path) == others

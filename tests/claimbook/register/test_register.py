@@ -1,13 +1,9 @@
 """The register: what its entries may say, how verdicts follow, what the page and the command line show."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
-from unittest import mock
 
 import pytest
 from typer.testing import CliRunner
@@ -267,9 +263,9 @@ FAULTS = {
     "two statements": (entry(we_say="$a=b$"), "must stand under `paper_says` or under `we_say`"),
     "empty statement": (entry(paper_says=" "), "paper_says: String should have at least 1 character"),
     "formula not closed": (entry(paper_says="$a=b"), "the formula that begins with $a=b is not closed"),
-    "display formula": (entry(paper_says="$$a$$"), "never as $$...$$"),
+    "display formula": (entry(paper_says="$$a$$"), "$$ is empty, or its braces do not balance"),
     "braces": (entry(paper_says=r"$\frac{a}{b$"), "braces do not balance"),
-    "braces further on": (entry(paper_says=r"If $a<1$ then $b_{1$."), r"braces do not balance in $b_{1$"),
+    "braces further on": (entry(paper_says=r"If $a<1$ then $b_{1$."), r"$b_{1$ is empty, or its braces do not balance"),
     "kind": (entry(kind="thought"), "kind: Input should be 'definition'"),
     "erratum": (entry(erratum=["1"]), "erratum.0: String should match pattern"),
     "correction without erratum": (entry(corrected="$b$"), "`corrected` needs an `erratum`"),
@@ -286,7 +282,7 @@ def test_faulty_entry_is_named_with_its_file(tmp_path, claim, message):
     with pytest.raises(register.RegisterError) as error:
         register.load(write_claims(tmp_path, entry(id="bias-before"), claim))
     (fault,) = error.value.faults
-    assert re.match(rf"claims/bias\.yml(:2)?: entry {claim['id']}: ", fault)
+    assert fault.startswith(f"claims/bias.yml: entry {claim['id']}: ")
     assert message in fault
 
 
@@ -308,14 +304,9 @@ def test_cycle_is_spelled_out_in_the_direction_of_depends_on(tmp_path):
     assert set(pairwise(cycle)) == {("bias-a", "bias-b"), ("bias-b", "bias-c"), ("bias-c", "bias-a")}
 
 
-def test_duplicate_id_and_field_given_twice(tmp_path):
+def test_an_id_that_appears_twice(tmp_path):
     with pytest.raises(register.RegisterError, match=r"claims/bias.yml: entry bias-x: the id appears twice"):
         register.load(write_claims(tmp_path, entry(), entry()))
-    (tmp_path / "claims" / "bias.yml").write_text("- id: bias-x\n  kind: lemma\n  kind: theorem\n")
-    with pytest.raises(
-        register.RegisterError, match=r"claims/bias.yml:1: entry bias-x: the field 'kind' is given twice"
-    ):
-        register.load(tmp_path / "claims")
 
 
 @pytest.mark.parametrize(
@@ -323,8 +314,9 @@ def test_duplicate_id_and_field_given_twice(tmp_path):
     [
         ("- [", "claims/bias.yml: not YAML: "),
         ("id: bias-x", "claims/bias.yml: expected a list of entries"),
-        ("- bias-x", "claims/bias.yml:1: expected an entry with fields"),
-        ("- kind: lemma", "claims/bias.yml:1: entry without id: id: Field required"),
+        ("- bias-x", "claims/bias.yml: entry 1: entry: Input should be a valid dictionary"),
+        ("- kind: lemma", "claims/bias.yml: entry 1: id: Field required"),
+        ("- id: bias-x\n  kind: lemma\n  kind: theorem", "claims/bias.yml: not YAML: 'kind' is given twice in "),
     ],
 )
 def test_file_that_is_no_list_of_entries(tmp_path, text, message):
@@ -431,7 +423,7 @@ def test_json_is_read_as_it_was_written(tmp_path):
 def whole(entries, explained=()):
     """All that the page shows of the register."""
     parts = [drawn.marks(), drawn.truth(), drawn.kinds(), drawn.counts(entries)]
-    return "\n".join([*parts, *drawn.claims(entries, dict(explained), {"tests/test_bias.py": "b.html"}).values()])
+    return "\n".join([*parts, *drawn.claims(entries, dict(explained), "https://x.org").values()])
 
 
 @pytest.fixture(scope="module")
@@ -440,7 +432,7 @@ def page(undecided):
 
 
 def test_page_has_one_row_for_every_claim_and_no_link_into_nothing(page, undecided, papers):
-    sections = [f"claims-{chapter}" for chapter in drawn.claims(undecided, {}, {})]  # the directive gives these ids
+    sections = [f"claims-{chapter}" for chapter in drawn.claims(undecided, {})]  # the directive gives these ids
     ids = re.findall(r' id="([^"]+)"', page) + sections
     assert len(ids) == len(set(ids))
     assert {f"claim-{claim}" for claim in papers} <= set(ids)
@@ -481,32 +473,10 @@ def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_pa
     for part in (
         '<a href="errata/bias.html#erratum-b1">B1</a> (misprint)',
         'data-evidence="exact" data-weight="misprint"',
-        '<a href="b.html#test_it"><code>tests/test_bias.py::test_it</code></a> (counterexample, exact)',
+        '<a href="https://x.org/blob/main/tests/test_bias.py"><code>tests/test_bias.py::test_it</code></a> (counterex',
         "<b>Corrected:</b>",
     ):
         assert part in text
-
-
-def test_page_has_the_same_bytes_whatever_the_hash_seed():
-    code = (
-        "import sys, pathlib; from claimbook import register; from claimbook.register import page;"
-        "root = pathlib.Path(sys.argv[1]);"
-        "entries = register.decide(register.load(root / 'claims'), (), root / 'tests');"
-        "parts = [page.marks(), page.truth(), page.kinds(), page.counts(entries)];"
-        "made = ''.join([*parts, *page.claims(entries, {}, {}).values()])"
-    )
-    here: dict[str, str] = {}
-    with mock.patch.object(sys, "argv", ["-c", str(ROOT)]):
-        exec(code, here)
-    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"  # another than here
-    there = subprocess.run(
-        [sys.executable, "-c", f"{code}; sys.stdout.buffer.write(made.encode())", str(ROOT)],
-        env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT / "src")},
-        capture_output=True,
-        check=True,
-    ).stdout
-    assert there == here["made"].encode()
-    assert len(there) > 100_000
 
 
 # The command line -----------------------------------------------------------------------------------------------------
