@@ -11,8 +11,8 @@ another for colour-blind readers.
 import io
 import re
 from collections.abc import Callable
+from html import escape
 from typing import Any
-from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 from cycler import cycler
@@ -64,10 +64,15 @@ _STYLE: Any = {
 plt.rcParams.update(_STYLE)
 plt.switch_backend("agg")
 
-_SVG = "http://www.w3.org/2000/svg"
-_HREF = "{http://www.w3.org/1999/xlink}href"
-_NUMBER = re.compile(r"-?\d+\.\d+")
-_REFERENCE = re.compile(r"url\(#([^)]+)\)|^#(.+)$")
+# Matplotlib's style sheet for ``*`` would reach the whole page; it leaves out a black fill, with which SVG begins.
+_ROOT = 'stroke-linejoin="round" stroke-linecap="butt" fill="currentColor"'
+_CHANGES = {
+    r"^.*?(?=<svg)|<!--.*?-->|<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>": "",
+    r'<g id="[^"]*"': "<g",  # to which nothing refers
+    r"\s*\n\s*": " ",
+    r"> <": "><",
+    r' ?\b([CLMQz]) (?=[-\d"CLMQ])': r"\1",  # of a path
+}
 
 
 def show(
@@ -104,62 +109,20 @@ def show(
 def svg(fig: Figure, name: str, alt: str) -> str:
     """A figure as an inline SVG: transparent, ink in the text's colour, ids that no other figure has, and light.
 
-    The same figure gives the same bytes: ids are salted with the name, and no date is written.
+    The same figure gives the same bytes: ids are salted with the name, and no date is written. Numbers have four
+    digits, finer than a pixel.
     """
     file = io.StringIO()
     with plt.rc_context({"svg.hashsalt": name}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         fig.savefig(file, format="svg", transparent=True, metadata=nothing)
-    root = ElementTree.fromstring(file.getvalue())
-    _scope_styles(root)
-    _rename_ids(root, name)
-    _shorten(root)
-    title = ElementTree.Element("title", {"id": f"{name}-title"})
-    title.text = alt
-    root.insert(0, title)
-    root.attrib |= {"xmlns": _SVG, "role": "img", "aria-labelledby": f"{name}-title"}
-    return ElementTree.tostring(root, encoding="unicode").strip()
-
-
-def _scope_styles(root: ElementTree.Element) -> None:
-    """Put on the root what matplotlib writes as a style sheet for ``*``, which would reach the whole page."""
-    for parent in list(root.iter(f"{{{_SVG}}}defs")):
-        for style in parent.findall(f"{{{_SVG}}}style"):
-            parent.remove(style)
-    # Matplotlib leaves out a fill that is black, as this is what SVG begins with.
-    root.attrib |= {"stroke-linejoin": "round", "stroke-linecap": "butt", "fill": "currentColor"}
-
-
-def _rename_ids(root: ElementTree.Element, name: str) -> None:
-    """Keep the ids that something in the figure refers to: the figure's name and a number. Drop the namespace."""
-    used = dict.fromkeys(a or b for e in root.iter() for v in e.attrib.values() for a, b in _REFERENCE.findall(v))
-    numbered = {identity: f"{name}-{number}" for number, identity in enumerate(used)}
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(f"{{{_SVG}}}")
-        identity = element.attrib.pop("id", None)
-        if identity in numbered:
-            element.set("id", numbered[identity])
-        if _HREF in element.attrib:
-            address = element.attrib.pop(_HREF)
-            element.set("href", f"#{numbered[address[1:]]}" if address[1:] in numbered else address)
-        for key, value in element.attrib.items():
-            value = re.sub(r"url\(#([^)]+)\)", lambda of: f"url(#{numbered[of[1]]})", value)
-            element.set(key, value.replace("#000000", "currentColor"))
-
-
-def _shorten(root: ElementTree.Element) -> None:
-    """Leave four digits of each number, finer than a pixel, and the style of equal marks once: half of the bytes."""
-    for parent in root.iter("g"):
-        style, *others = {child.get("style", "") if child.tag == "use" else "" for child in parent} or {""}
-        if style and not others and "style" not in parent.attrib and not re.search("(?<!-)opacity", style):
-            parent.set("style", style)
-            for child in parent:
-                del child.attrib["style"]
-    for element in root.iter():
-        element.text = element.tail = None
-        for name in {"d", "transform", "x", "y", "width", "height"} & element.attrib.keys():
-            short = _NUMBER.sub(lambda number: f"{float(number[0]):.4g}", element.attrib[name])
-            element.set(name, re.sub(r"\s*([A-Za-z])\s*", r"\1", short).strip() if name == "d" else short)
+    text = file.getvalue().replace("#000000", "currentColor")
+    for found, put in _CHANGES.items():
+        text = re.sub(found, put, text, flags=re.DOTALL)
+    text = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4g}", text)
+    text = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", text)
+    root = f'<svg role="img" aria-labelledby="{name}-title" {_ROOT}'
+    return text.replace("<svg", root, 1).replace(">", f'><title id="{name}-title">{escape(alt)}</title>', 1)
 
 
 def _reference(name: str, source: Callable[..., object]) -> str:

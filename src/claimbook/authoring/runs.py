@@ -7,11 +7,8 @@ reads, the kind of device and the number of threads. Its entry holds ``arrays.np
 """
 
 import json
-import multiprocessing
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
@@ -20,12 +17,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from pydantic import TypeAdapter, ValidationError
-from pydantic_core import PydanticSerializationError
-from tqdm import tqdm
+from pydantic import TypeAdapter
 
 from claimbook import BookError, project
-from claimbook.store import Computation, Entry, Store, bundled, default, parts, processes, progress
+from claimbook.store import Computation, Entry, Store, bundled, default, parts, progress
 from claimbook.store.checkpoints import Checkpoint
 from claimbook.store.provenance import Provenance
 from claimbook.tasks import Arrays, Result, Task
@@ -33,9 +28,6 @@ from claimbook.tasks import Arrays, Result, Task
 Config = TypeVar("Config")
 
 _adapter = cache(TypeAdapter)
-
-SHORT = 10.0
-"""Seconds of computing below which no worker process is started: each must import torch first."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +70,9 @@ def computation(
     return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | place)
 
 
-def cached(
-    task: Task[Config],
-    config: Config,
-    *,
-    data: Sequence[str] = (),
-    device: str = "cpu",
-    threads: int = 1,
-    store: Store | None = None,
-) -> Run:
-    """The run of a config: from the store, from the book, or `computed` now."""
-    return cached_all(task, [config], data=lambda _: data, device=device, threads=threads, store=store)[0]
+def cached(task: Task[Config], config: Config, *, data: Sequence[str] = (), **options: Any) -> Run:
+    """The run of a config, by `cached_all`."""
+    return cached_all(task, [config], data=lambda _: data, **options)[0]
 
 
 def computed(
@@ -102,15 +86,13 @@ def computed(
     save_every: float = 30.0,
     quiet: bool = False,
 ) -> Run:
-    """The run of ``task`` with ``config``, read from the store or computed and kept there.
+    """The run of ``task`` with ``config``, read from the store or computed, kept there and read back.
 
-    A fresh run is read back, so that its arrays equal a stored one's. Processes that ask for the same run at once
-    compute it once, a damaged entry is computed again, and a killed task resumes from the state that it saved, at most
-    every ``save_every`` seconds. ``quiet`` shows no bar.
+    Processes that ask for the same run at once compute it once, a damaged entry is computed again, and a killed task
+    resumes from the state that it saved, at most every ``save_every`` seconds. ``quiet`` shows no bar.
 
-    The fields of the config, a dataclass, are checked by their types. The task can read no data sets but those named.
-    torch uses exactly ``threads``, on which the last digit of sums depends. ``store`` defaults to the user's. Raises
-    `DataError` if a data set is unknown or undeclared, or is needed and absent.
+    The task can read no data sets but those named. torch uses exactly ``threads``, on which the last digit of sums
+    depends. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device, threads=threads)
@@ -121,17 +103,13 @@ def computed(
             with _surroundings(threads, data):
                 checkpoint = Checkpoint(store, asked, device, save_every)
                 bar = partial(progress.bar, what=task.__module__.partition(".")[2], quiet=quiet)
-                try:
-                    result = task(config, device=device, progress=bar, checkpoint=checkpoint)
-                except torch.OutOfMemoryError as error:
-                    said = str(error).partition(". If reserved")[0]
-                    raise BookError(
-                        f"{asked.name} needs more memory than {device} has ({said}): end other processes, train one "
-                        "chapter at a time (OPTIONS='--resources gpu=1'), or take a smaller PROFILE or DEVICE=cpu"
-                    ) from error
+                result = task(config, device=device, progress=bar, checkpoint=checkpoint)
+            memory = {}
+            if torch.device(device).type == "cuda":
+                memory["peak_device_memory"] = torch.cuda.max_memory_allocated(device)
             with store.writing(asked) as (folder, seal):
                 _write(folder, config, result)
-                seal(checkpoint.meter.read(device, tuple(data), threads=threads, **_device_memory(device)))
+                seal(checkpoint.meter.read(device, tuple(data), threads=threads, **memory))
     if (entry := entry or store.find(asked)) is None:
         raise BookError(f"the run {store.path(asked)} is damaged just after it was written; is the disk in order?")
     return read(entry)
@@ -149,8 +127,7 @@ def cached_all(
     """The runs of several configs, in their order: from the store, from the book, or `computed` now.
 
     Runs on the same data set come from one place: from the store if it has all of them, else from the book if it has
-    all, else those that the store lacks are computed. After `SHORT` seconds of computing, the rest is computed by as
-    many worker processes as fit the CPU; on a GPU runs are computed one after the other.
+    all, else those that the store lacks are computed, one after another: `make runs` uses all cores.
     """
     store = store or default()
     settings: dict[str, Any] = {"device": device, "threads": threads}
@@ -159,44 +136,15 @@ def cached_all(
     groups: dict[tuple[str, ...], list[int]] = {}
     for place, config in enumerate(configs):
         groups.setdefault(tuple(data(config)), []).append(place)
-    missing: list[Config] = []
-    done: dict[int, Run] = {}
+    entries, brought = [store.find(one) for one in wanted], dict[int, Run]()
     for places in groups.values():
-        stored = {place: entry for place in places if (entry := store.find(wanted[place])) is not None}
-        if len(stored) < len(places) and (brought := from_book([wanted[place] for place in places])):
-            done |= zip(places, brought, strict=True)
-        else:
-            done |= {place: read(entry) for place, entry in stored.items()}
-            missing += [configs[place] for place in places if place not in stored]
-    settings["store"] = store
-    _compute_all(task, missing, data, settings)
+        if not all(entries[place] for place in places):
+            brought |= zip(places, from_book([wanted[place] for place in places]) or (), strict=False)
     return [
-        done[place] if place in done else computed(task, config, data=data(config), **settings)
-        for place, config in enumerate(configs)
+        brought.get(place)
+        or (read(entry) if entry else computed(task, config, data=data(config), store=store, **settings))
+        for place, (config, entry) in enumerate(zip(configs, entries, strict=True))
     ]
-
-
-def _compute_all(
-    task: Task[Config], missing: list[Config], data: Callable[[Config], Sequence[str]], settings: Mapping[str, Any]
-) -> None:
-    """Compute missing runs, one after the other or in worker processes."""
-    on_cpu = torch.device(settings["device"]).type == "cpu"
-    cores = max(1, (os.cpu_count() or 1) // settings["threads"]) if on_cpu else 1
-    began = time.monotonic()
-    while missing and (min(cores, len(missing)) == 1 or time.monotonic() - began < SHORT):
-        config = missing.pop(0)
-        computed(task, config, data=data(config), **settings)
-    if missing:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(min(cores, len(missing)), context, processes.bind, (os.getpid(),)) as pool:
-            # Bars of several processes would write over one another.
-            pending = [pool.submit(partial(computed, task, c, data=data(c), quiet=True, **settings)) for c in missing]
-            done = tqdm(as_completed(pending), desc=task.__qualname__, total=len(pending), unit="run", disable=None)
-            try:
-                for future in done:
-                    future.result()
-            finally:
-                pool.shutdown(cancel_futures=True)
 
 
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
@@ -217,16 +165,10 @@ def validated(config: object) -> dict[str, Any]:
         raise BookError(f"a run's config must be a dataclass, got {config!r}")
     adapter: TypeAdapter[Any] = _adapter(kind)
     try:
-        as_json = adapter.dump_json(config, warnings=False)
-        valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(as_json, strict=True), mode="json")
-    except PydanticSerializationError as error:
-        raise BookError(f"{type(config).__name__} cannot be written as JSON: {error}") from error
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or 'values'} = {fault['input']!r}: {fault['msg']}"
-            for fault in error.errors(include_url=False)
-        )
-        raise BookError(f"{type(config).__name__}: {faults}") from error
+        text = adapter.dump_json(config, warnings=False)
+        valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(text, strict=True), mode="json")
+    except ValueError as error:  # of pydantic: a wrong type, or a value without a form in JSON
+        raise BookError(f"{config!r}: {error}") from error
     return valid
 
 
@@ -238,11 +180,6 @@ def read(entry: Entry) -> Run:
 
 
 def _write(folder: Path, config: object, result: Result) -> None:
-    if wrong := [name for name in (*result.arrays, *result.history) if not name.isidentifier() or name == "file"]:
-        raise ValueError(f"the array {wrong[0]!r} needs a name such as 'train_loss': letters, digits, underscores")
-    lengths = {name: len(column) for name, column in result.history.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"the columns of the history must have the same length, got {lengths}")
     metrics = {name: float(value) for name, value in result.metrics.items()}
     np.savez(folder / "arrays.npz", allow_pickle=False, **result.arrays)
     np.savez(folder / "history.npz", allow_pickle=False, **result.history)
@@ -267,8 +204,3 @@ def _surroundings(threads: int, data: Sequence[str]) -> Iterator[None]:
         os.environ.pop("SUMEXP_DECLARED_DATA")
         if declared is not None:
             os.environ["SUMEXP_DECLARED_DATA"] = declared
-
-
-def _device_memory(device: str) -> dict[str, int]:
-    on_gpu = torch.device(device).type == "cuda"
-    return {"peak_device_memory": torch.cuda.max_memory_allocated(device)} if on_gpu else {}
