@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import expectations, functional
-from sumexp.functional import CONTRASTIVE, HINGE, Margins
-from sumexp.functional._arguments import prepare, reduce
+from sumexp.functional import CONTRASTIVE, HINGE, Margins, _sampled
 from sumexp.nn import SampledOutput
 
 Loss = Callable[..., Tensor]
@@ -560,7 +559,7 @@ def test_logits_are_dense_and_on_one_device() -> None:
 def test_the_simplest_loss_of_the_guide_to_contributing() -> None:
     guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
     [code] = [block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "def dcl(" in block]
-    names = {"torch": torch, "prepare": prepare, "reduce": reduce}
+    names = dict(vars(_sampled))
     exec(code, names)
     dcl: Any = names["dcl"]
     positive, negative = double(2).requires_grad_(), double(0, 1).unsqueeze(0).requires_grad_()
