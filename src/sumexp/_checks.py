@@ -344,7 +344,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if kind in (float, Fraction):
         return isinstance(value, Real) and not isinstance(value, bool) and _finite(value, kind is float)
     if getattr(kind, "_is_protocol", False):
-        return {name for name in vars(kind) if not name.startswith("_")} <= set(dir(value))
+        return all(hasattr(value, name) for name in vars(kind) if not name.startswith("_"))
     return kind is Any or isinstance(kind, TypeVar) or isinstance(value, origin or kind)
 
 

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from sumexp import _checks as checks
 from sumexp import functional, samplers
@@ -359,6 +360,26 @@ def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_proba
         drawn.log_q[labels == 0].exp(), wanted[drawn.ids[labels == 0]], rtol=1e-3 if q > 0.9999 else 1e-9
     )
     assert torch.allclose(drawn.log_q[labels == 1].exp(), other[drawn.ids[labels == 1]], rtol=1e-9)
+
+
+class Operations(TorchDispatchMode):
+    """Counts what torch does: time that the load of a machine does not change."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.9999])
+def test_redrawing_a_frequent_label_takes_twice_the_operations_of_keeping_it(q: float) -> None:
+    law, counts = Categorical(torch.cat([double(q), (1 - q) * double(0.5, 0.5)])), []
+    for rule in ("redraw", "redraw", "keep"):  # the first builds a table
+        with Operations() as operations:
+            samplers.draw(law, [0] * 32, 64, hits=rule, generator=seeded())  # type: ignore[arg-type]
+        counts.append(operations.count)
+    assert counts[1] <= 2 * counts[2]
 
 
 def test_a_mixture_redraws_by_the_law_that_its_parts_have_now() -> None:

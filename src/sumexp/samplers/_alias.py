@@ -84,7 +84,8 @@ class Categorical(Tabulated):
         r"""Independent draws, int64 [\*shape]."""
         drawn = bits(shape, generator, self.table.device)
         flat = drawn.view(-1)
-        blocks = (flat,) if checks.is_traced(flat) or not flat.is_cpu else torch.split(flat, CHUNK)
+        whole = checks.is_traced(flat) or not flat.is_cpu or len(flat) <= CHUNK
+        blocks = (flat,) if whole else torch.split(flat, CHUNK)
         for block in blocks:
             _look_up(self.table, block)
         return drawn

@@ -127,27 +127,37 @@ def _draw_others(
     sampler: Sampler, excluded: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """Draws [B, m] of classes that each example does not exclude [B, H], and their log probability under that."""
-    first = torch.ones_like(excluded, dtype=torch.bool)
-    first[:, 1:] = excluded[:, 1:] != excluded[:, :-1]
-    q = log_q_of(sampler, excluded.clamp_min(0)).exp()
-    taken = torch.where(first & (excluded >= 0), q, 0).sum(-1)
-    frequent = taken > (MOST_OF_LABEL if excluded.shape[1] == 1 else MOST_OF_HISTORY)
-    rows = (~frequent).nonzero().squeeze(-1)
+    counted, limit = excluded >= 0, MOST_OF_LABEL
+    if excluded.shape[1] > 1:
+        counted[:, 1:] &= excluded[:, 1:] != excluded[:, :-1]
+        limit = MOST_OF_HISTORY
+    taken = torch.where(counted, log_q_of(sampler, excluded.clamp_min(0)).exp(), 0).sum(-1)
+    frequent = taken > limit
+    if not frequent.any():
+        return _again(sampler, excluded, taken, m, generator)
+    if (excluded == excluded[:1]).all():
+        return _from(_without(sampler, excluded[0]), (len(excluded), m), generator, excluded.device)
+    rows = frequent.nonzero().squeeze(-1)
+    several = excluded[rows].squeeze(-1)  # labels alone are sorted as numbers: rows are compared one by one
+    sets, which = several.unique(dim=0 if several.ndim > 1 else None, return_inverse=True)  # type: ignore[no-untyped-call]
     parts = []
-    if rows.shape[0]:
-        some = slice(None) if rows.shape[0] == len(excluded) else rows
-        parts.append((rows, *_again(sampler, excluded[some], taken[some], m, generator)))
-    if rows.shape[0] < len(excluded):
-        several = excluded[frequent].squeeze(-1)  # labels alone are sorted as numbers: rows are compared one by one
-        sets, which = several.unique(dim=0 if several.ndim > 1 else None, return_inverse=True)  # type: ignore[no-untyped-call]
-        for place, each in enumerate(sets):
-            law, of_set = _without(sampler, each.view(-1)), frequent.nonzero().squeeze(-1)[which == place]
-            ids = law.sample((len(of_set), m), generator)
-            parts.append((of_set, ids.to(excluded.device), law._log_prob(ids).to(excluded.device)))
-    if len(parts) == 1:
-        return parts[0][1:]
-    order = torch.cat([part[0] for part in parts]).argsort()
-    return torch.cat([part[1] for part in parts])[order], torch.cat([part[2] for part in parts])[order]
+    if len(rows) < len(excluded):
+        others = (~frequent).nonzero().squeeze(-1)
+        parts.append((others, _again(sampler, excluded[others], taken[others], m, generator)))
+    for place, each in enumerate(sets):
+        of_set = rows[which == place]
+        parts.append((of_set, _from(_without(sampler, each), (len(of_set), m), generator, excluded.device)))
+    order = torch.cat([at for at, _ in parts]).argsort()
+    ids, log_q = (torch.cat(values)[order] for values in zip(*(drawn for _, drawn in parts), strict=True))
+    return ids, log_q
+
+
+def _from(
+    law: Law, shape: tuple[int, int], generator: torch.Generator | None, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Draws and their log probability."""
+    ids = law.sample(shape, generator)
+    return ids.to(device), law._log_prob(ids).to(device)
 
 
 def _again(
@@ -157,15 +167,18 @@ def _again(
     ids = sampler.sample((len(excluded), m), generator).to(excluded.device)
     flat = ids.view(-1)
     again = _among(ids, excluded).view(-1).nonzero().squeeze(-1)
+    rows = excluded[again // m]
     while len(again):
-        flat[again] = sampler.sample((len(again),), generator).to(ids.device)
-        again = again[_among(flat[again].unsqueeze(-1), excluded[again // m]).squeeze(-1)]
+        drawn = sampler.sample((len(again),), generator).to(ids.device)
+        flat[again] = drawn
+        hit = _among(drawn.unsqueeze(-1), rows).squeeze(-1).nonzero().squeeze(-1)
+        again, rows = again[hit], rows[hit]
     return ids, log_q_of(sampler, ids).sub_(torch.log1p(-taken).unsqueeze(-1))
 
 
 def _without(sampler: Sampler, classes: Tensor) -> Law:
     """The distribution given that no draw is of these classes; a law keeps the latest ones."""
-    key: tuple[int, ...] = tuple(classes.tolist())
+    key: tuple[int, ...] = tuple(classes.view(-1).tolist())
     # The laws of a mixture can change without its knowledge.
     fixed = isinstance(sampler, Law) and not isinstance(sampler, Mixture)
     kept: dict[tuple[int, ...], Law] = sampler.others if fixed else {}  # type: ignore[attr-defined]
@@ -184,9 +197,9 @@ def _without(sampler: Sampler, classes: Tensor) -> Law:
 
 def _among(ids: Tensor, rows: Tensor) -> Tensor:
     """Which ids, [m] or [B, m], are among those of each row [B, H], which stand in order."""
-    ids = ids.expand(rows.shape[0], ids.shape[-1])
     if rows.shape[1] == 1:
         return ids == rows
+    ids = ids.expand(rows.shape[0], ids.shape[-1])
     place = torch.searchsorted(rows, ids.contiguous()).clamp_max(rows.shape[1] - 1)
     return rows.gather(-1, place) == ids
 
