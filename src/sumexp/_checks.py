@@ -125,8 +125,18 @@ def positive(config: object, *names: str) -> None:
             raise ValueError(f"{name} must be {'finite' if huge else 'positive'}, got {value!r}")
 
 
+def plain(name: str, value: object) -> object:
+    """A tensor of one floating-point number as this number; all else as it is."""
+    if not (isinstance(value, Tensor) and value.numel() == 1 and value.is_floating_point() and has_numbers(value)):
+        return value
+    if value.requires_grad:
+        raise ValueError(f"{name} requires a gradient, which would be lost: give {name}.item(), or learn_{name}=True")
+    return value.item()
+
+
 def number(name: str, value: object) -> float:
-    """A positive, finite number, of any real type."""
+    """A positive, finite number, of any real type, or a tensor of one."""
+    value = plain(name, value)
     if not isinstance(value, Real) or isinstance(value, bool) or not 0 < _float(value) < math.inf:
         raise ValueError(f"{name} is {value!r}; it must be a positive number")
     return float(value)

@@ -538,6 +538,49 @@ def test_a_layer_needs_sizes() -> None:
         SampledOutput(0, 5)
 
 
+def columns(scores: Tensor) -> Tensor:
+    return torch.arange(len(scores)) % (len(scores) - 1)
+
+
+def marked(scores: Tensor) -> Tensor:
+    return columns(scores) == columns(scores).unsqueeze(-1)
+
+
+OF_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
+    **{name: lambda z, loss=loss: loss(z[:, 0], z[:, 1:]) for name, loss in SAMPLED.items()},
+    **{
+        f"{name}, hits": lambda z, loss=loss: loss(z[:, 0], z[:, 1:], hits=marked(z)[:, 1:])
+        for name, loss in SAMPLED.items()
+    },
+    "gbce": lambda z: functional.gbce(z[:, 0], z[:, 1:], classes=500),
+    "cross_entropy": lambda z: functional.cross_entropy(z, columns(z)),
+    "pairwise_margin": lambda z: functional.pairwise_margin(z, columns(z), 0.5),
+    "listnet": lambda z: functional.listnet(z, marked(z)),
+    "marginal": lambda z: functional.marginal(z, marked(z)),
+    "sigmoid_pairs": lambda z: functional.sigmoid_pairs(z, columns(z)),
+    "in_batch": lambda z: functional.in_batch(z, columns(z), correct="none"),
+    "in_batch, mask": lambda z: functional.in_batch(z, columns(z), correct="none", hits="mask", temperature=0.5),
+    "in_batch, all options": lambda z: functional.in_batch(
+        z, columns(z), correct="none", positives=marked(z), label_smoothing=0.1, symmetric=True
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [8, 400])
+@pytest.mark.parametrize("name", OF_SCORES)
+def test_scores_may_be_edited_after_the_loss(name: str, size: int) -> None:
+    """As with torch's cross entropy, which does not keep what it is given; also in one block and in several."""
+    vectors = torch.randn(size, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    gradients = []
+    for edited in (False, True):
+        scores = vectors @ vectors.T
+        loss = OF_SCORES[name](scores)
+        if edited:
+            scores.detach().fill_diagonal_(-math.inf)  # the hardest negatives, for a log
+        gradients.append(torch.autograd.grad(loss, vectors)[0])
+    assert torch.equal(*gradients)
+
+
 def test_logits_are_dense_and_on_one_device() -> None:
     """Both were raw errors of torch; all on the device meta is no error, as for shapes."""
     positive, negative = torch.zeros(2), torch.zeros(2, 3)

@@ -121,9 +121,85 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
     assert (gradients[0][:, ~there] == 0).all()
 
 
-def test_a_batch_of_padding_alone_has_no_mean() -> None:
+@settings(max_examples=100, deadline=None)
+@given(hits=option("keep", "mask"), reduction=option("mean", "sum", "none"), given_batch=BATCHES)
+@pytest.mark.parametrize("way", ["eager", "as in a graph"])
+def test_padded_pairs_are_the_pairs_without_their_padding(
+    way: str, hits: Any, reduction: Any, given_batch: Any
+) -> None:
+    """As above, with a learned scale and bias."""
+    here, further, masks, law, _, seed = given_batch
+    generator = torch.Generator().manual_seed(seed)
+    size, there = len(here), torch.tensor([*here, *further])
+    rows, kept = there[:size], there.nonzero().squeeze(-1)
+    ids = torch.randint(3, there.shape, generator=generator)
+    scores = torch.randn(size, len(there), generator=generator, dtype=torch.float64)
+    if masks:
+        own = torch.eye(*scores.shape, dtype=torch.bool)
+        scores = scores.masked_fill((torch.rand(scores.shape, generator=generator) < 0.2) & ~own, -torch.inf)
+    unknown = ~there if law == "by column" else ~there | ~rows.unsqueeze(-1)
+    log_q = None if law == "none" else -1 - torch.rand(unknown.shape, generator=generator, dtype=torch.float64)
+    learned: dict[str, Any] = {"learn_temperature": True, "learn_logit_bias": True, "dtype": torch.float64}
+    layer = SigmoidPairs(hits=hits, temperature=0.3, logit_bias=-1, reduction=reduction, **learned)
+    leaves = scores.masked_fill(~there | ~rows.unsqueeze(-1), torch.nan), scores[rows][:, kept]
+    laws = (None, None)
+    if log_q is not None:
+        laws = log_q.masked_fill(unknown, torch.nan), log_q[kept] if log_q.ndim == 1 else log_q[rows][:, kept]
+    with mock.patch.object(checks, "is_traced", return_value=way != "eager"):
+        found = layer(leaves[0].requires_grad_(), ids.masked_fill(~there, -100), log_q=laws[0])
+    wanted = layer(leaves[1].requires_grad_(), ids[kept], log_q=laws[1])
+    if reduction == "none":
+        assert (found[~rows] == 0).all()
+        found = found[rows]
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    pairs = zip((found, wanted), leaves, strict=True)
+    mine, theirs = (torch.autograd.grad(value.sum(), [leaf, *layer.parameters()]) for value, leaf in pairs)
+    whole = torch.zeros_like(mine[0]).masked_scatter(rows.unsqueeze(-1) & there, theirs[0])
+    for one, other in zip(mine, [whole, *theirs[1:]], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("layer", [InBatchSoftmax(correct="none"), SigmoidPairs()])
+def test_a_batch_of_padding_alone_has_no_mean(layer: Any) -> None:
     with pytest.raises(ValueError, match="holds no example"):
-        InBatchSoftmax()(batch(), torch.full((6,), -100), log_q=LOG_Q)
+        layer(batch(), torch.full((6,), -100))
+
+
+TEMPERED: dict[str, Any] = {
+    "InBatchSoftmax": lambda **options: InBatchSoftmax(correct="none", **options),
+    "SigmoidPairs": SigmoidPairs,
+    "SampledSoftmax": lambda **options: SampledSoftmax(
+        6, 5, samplers.Uniform(5), 3, generator=torch.Generator().manual_seed(0), **options
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEMPERED)
+@pytest.mark.parametrize("learn", [False, True])
+def test_a_temperature_is_a_number_or_a_tensor_of_one_and_loads_from_old_checkpoints(name: str, learn: bool) -> None:
+    make, of = TEMPERED[name], (batch().float(), IDS[:4] if name == "SampledSoftmax" else IDS)
+
+    def value(layer: Any) -> Any:
+        torch.manual_seed(0)
+        return layer(*of).item()
+
+    layers = [make(temperature=t, learn_temperature=learn) for t in (0.5, torch.tensor([0.5]), torch.tensor(0.5))]
+    assert value(layers[0]) == value(layers[1]) == value(layers[2])
+    state = layers[0].state_dict()
+    old = {key: held.squeeze() if key == "log_temperature" else held for key, held in state.items()}
+    other = make(temperature=0.1, learn_temperature=learn)
+    other.load_state_dict(old)
+    assert (value(other) == value(layers[0])) is learn  # one that is fixed is an option and not saved
+    assert ("log_temperature" in old) is learn
+    with pytest.raises(ValueError, match=r"temperature requires a gradient, .*: give temperature.item\(\), or"):
+        make(temperature=torch.tensor(0.5, requires_grad=True))
+
+
+def test_a_bias_is_a_number_or_a_tensor_of_one_too() -> None:
+    layers = [SigmoidPairs(logit_bias=b, learn_logit_bias=True) for b in (-1, torch.tensor([-1.0]))]
+    assert layers[0](batch(), IDS).item() == layers[1](batch(), IDS).item()
+    layers[1].load_state_dict({"logit_bias": torch.tensor(-2.0)})
+    assert layers[1].logit_bias.tolist() == [-2]  # type: ignore[union-attr]
 
 
 @settings(max_examples=100, deadline=None)
@@ -221,7 +297,7 @@ def test_a_list_has_marks_too_and_its_padding_no_gradient() -> None:
         ListNet()(logits, torch.full((1, 4), -100))
 
 
-@pytest.mark.parametrize("layer", [InBatchSoftmax, ListNet])
+@pytest.mark.parametrize("layer", [InBatchSoftmax, ListNet, SigmoidPairs])
 def test_bad_options_are_named(layer: Any) -> None:
     with pytest.raises(ValueError, match="ignore_index is 'x'; it must be a whole number"):
         layer(ignore_index="x")

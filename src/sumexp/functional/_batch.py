@@ -180,8 +180,7 @@ def batch_loss(
     rows = _law("row_log_q", row_log_q, scores, (size,), needed=False) if symmetric else None
     smoothing = _smoothing(label_smoothing)
     if absent is not None:
-        padding = absent[:size].unsqueeze(-1) | absent if law is not None and law.ndim == 2 else absent
-        law = None if law is None else law.masked_fill(padding, 0)
+        law = None if law is None else without_absent(law, absent, size)
         rows = None if rows is None else rows.masked_fill(absent[:size], 0)
 
     def half(scores: Tensor, law: Tensor | None, equal: Tensor | None, marks: Tensor | None) -> Tensor:
@@ -199,6 +198,11 @@ def batch_loss(
     if __debug__ and size:
         _check_loss(loss, scores, classes, law, rows, marks)
     return loss if absent is None else reduced(loss, ~absent[:size], reduction)
+
+
+def without_absent(law: Tensor, absent: Tensor, size: int) -> Tensor:
+    """A log law of columns, or of each row's columns, with 0 where an example or a column is not there."""
+    return law.masked_fill(absent[:size].unsqueeze(-1) | absent if law.ndim == 2 else absent, 0)
 
 
 def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:

@@ -3,6 +3,7 @@ r"""Sigmoid losses: each pair of a batch, or each negative of an example, true o
 from __future__ import annotations
 
 import math
+import sys
 from numbers import Real
 from typing import get_args
 
@@ -12,7 +13,18 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional._arguments import Correct, Reduction, prepare, reduce
-from sumexp.functional._batch import InBatchHits, _check_loss, _check_scores, _classes, _law, _precision, _temperature
+from sumexp.functional._batch import (
+    InBatchHits,
+    _check_loss,
+    _check_scores,
+    _classes,
+    _law,
+    _precision,
+    _temperature,
+    _without,
+    reduced,
+    without_absent,
+)
 from sumexp.functional._sampled import LOGISTIC, Margins, apart
 
 
@@ -57,14 +69,30 @@ def sigmoid_pairs(
 
     Source: Zhai et al. (2023), Algorithm 1.
     """
+    return pairs_loss(scores, ids, log_q, hits, temperature, logit_bias, reduction)
+
+
+def pairs_loss(
+    scores: Tensor,
+    ids: checks.Values,
+    log_q: checks.Values | None,
+    hits: InBatchHits,
+    temperature: float | Tensor,
+    logit_bias: float | Tensor,
+    reduction: Reduction,
+    absent: Tensor | None = None,
+) -> Tensor:
+    """:func:`sigmoid_pairs`, where ``absent`` [B + E] marks columns, and their examples, that are not there."""
     checks.choice("hits", hits, get_args(InBatchHits))
     _check_scores(scores)
     size, columns = scores.shape
+    scores = scores if absent is None else _without(scores, None, absent)[0]
     divided, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=False)
     classes = _classes(ids, scores)
     logits = divided.to(_precision(scores)) * scale + _bias(logit_bias, scores)
     if law is not None:
+        law = law if absent is None else without_absent(law, absent, size)
         logits = logits - law
     own = torch.eye(size, columns, dtype=torch.bool, device=scores.device)
     signed = torch.where(own, logits, -logits)
@@ -73,7 +101,7 @@ def sigmoid_pairs(
     losses = -F.logsigmoid(signed).sum(-1)
     if __debug__ and size:
         _check_loss(losses, scores, classes, law)
-    return reduce(losses, reduction)
+    return reduce(losses, reduction) if absent is None else reduced(losses, ~absent[:size], reduction)
 
 
 def gbce(
@@ -133,6 +161,11 @@ def _bias(logit_bias: float | Tensor, scores: Tensor) -> float | Tensor:
         if __debug__ and not -math.inf < checks.read(logit_bias.detach().reshape(()))[0] < math.inf:
             raise ValueError(f"logit_bias is {logit_bias.item()!r}; it must be finite")
         return logit_bias.reshape(()).to(scores.device)
-    if isinstance(logit_bias, bool) or not isinstance(logit_bias, Real) or not -math.inf < logit_bias < math.inf:
+    return _number(logit_bias)
+
+
+def _number(logit_bias: object) -> float:
+    real = isinstance(logit_bias, Real) and not isinstance(logit_bias, bool)
+    if not (real and abs(logit_bias) <= sys.float_info.max):  # type: ignore[arg-type]
         raise ValueError(f"logit_bias is {logit_bias!r}; it must be a finite number")
-    return float(logit_bias)
+    return float(logit_bias)  # type: ignore[arg-type]

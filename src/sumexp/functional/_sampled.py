@@ -58,7 +58,8 @@ def apart(margins: Margins, pair: Pair, reduction: Reduction) -> Tensor:
     positive, negative, log_w = pair
     terms = margins.negative(-negative)
     terms = terms if log_w is None else terms * log_w.exp()
-    return reduce(margins.positive(positive) + terms.sum(-1), reduction)
+    # A copy, so that the scores are not kept.
+    return reduce(margins.positive(positive.clone()) + terms.sum(-1), reduction)
 
 
 def sampled_softmax(
@@ -237,5 +238,5 @@ def hinge(
     if log_q is not None or weights is not None:
         raise ValueError("hinge takes the largest negative, which no weight can correct: leave out log_q and weights")
     positive, negative, mask = prepare(positive_logits, negative_logits, hits=hits)
-    scores = negative if mask is None else negative + mask
+    scores = negative.clone() if mask is None else negative + mask  # not kept either
     return reduce(F.relu(1 - positive + scores.amax(-1)), reduction)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from sumexp import _checks as checks
 from sumexp import functional
 from sumexp.functional._arguments import REDUCTIONS, Correct, Reduction, for_sums
 from sumexp.functional._batch import InBatchHits, Options, _smoothing, batch_loss, reduced
-from sumexp.functional._pairs import _calibration
+from sumexp.functional._pairs import _calibration, _number, pairs_loss
 
 IGNORED = -(1 << 63), (1 << 63) - 1
 """Range of labels that mark what is no example."""
@@ -42,9 +42,18 @@ class Shown(nn.Module):
 class Tempered(Shown):
     """A loss with a temperature: fixed, as an option that ``state_dict`` does not hold, or learned by its logarithm."""
 
-    def _set_temperature(self, temperature: float, learn: bool, device: torch.device | str, dtype: torch.dtype) -> None:
+    def _set_temperature(
+        self, temperature: float | Tensor, learn: bool, device: torch.device | str, dtype: torch.dtype
+    ) -> None:
         self._fixed_temperature = checks.number("temperature", temperature)
         self.log_temperature = learned(math.log(self._fixed_temperature), learn, device, dtype)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # Older checkpoints hold learned numbers without a dimension.
+        for name in ("log_temperature", "logit_bias"):
+            if (held := state_dict.get(prefix + name)) is not None and not held.ndim:
+                state_dict[prefix + name] = held.reshape(1)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     @property
     def learn_temperature(self) -> bool:
@@ -65,6 +74,16 @@ class Tempered(Shown):
         )
 
 
+def _padding(scores: Tensor, ids: checks.Values, ignore_index: int) -> tuple[Tensor, Tensor | None]:
+    """The classes of the columns, and which of them are not there; None for none."""
+    checks.floating("scores", scores, "[B, B + E]", 2)
+    classes = checks.integers("id", ids).to(scores.device)
+    absent = classes == ignore_index
+    # A graph asks no value: there places are always looked at.
+    some_absent = absent.shape == scores.shape[1:] and bool(checks.read(absent.any(), default=1.0)[0])
+    return classes, absent if some_absent else None
+
+
 class InBatchSoftmax(Tempered):
     r"""The loss of a batch in which each example's class is a negative of the others.
 
@@ -78,7 +97,7 @@ class InBatchSoftmax(Tempered):
 
     Args:
         correct, hits, label_smoothing, symmetric: as the function has them.
-        temperature: T > 0, the first value if it is learned.
+        temperature: T > 0, a number or a tensor of one, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
         ignore_index: the id of places that are no example, nor a candidate.
         reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
@@ -98,7 +117,7 @@ class InBatchSoftmax(Tempered):
         hits: InBatchHits = "keep",
         label_smoothing: float = 0.0,
         symmetric: bool = False,
-        temperature: float = 1.0,
+        temperature: float | Tensor = 1.0,
         learn_temperature: bool = False,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
@@ -128,13 +147,8 @@ class InBatchSoftmax(Tempered):
 
         ``ids`` are ``ignore_index`` where there is no class; what ``log_q`` holds there does not matter.
         """
-        checks.floating("scores", scores, "[B, B + E]", 2)
-        classes = checks.integers("id", ids).to(scores.device)
-        absent = classes == self.ignore_index
-        # A graph asks no value: there places are always looked at.
-        some_absent = absent.shape == scores.shape[1:] and bool(checks.read(absent.any(), default=1.0)[0])
+        classes, padding = _padding(scores, ids, self.ignore_index)
         options = Options(self.correct, self.hits, self.label_smoothing, self._divisor, self.symmetric, self.reduction)
-        padding = absent if some_absent else None
         return batch_loss(scores, classes, log_q, options, positives, row_ids, row_log_q, padding)
 
 
@@ -147,16 +161,17 @@ class SigmoidPairs(Tempered):
 
     Args:
         hits: ``keep`` accidental hits as false pairs, or ``mask`` them.
-        temperature: T > 0, the first value if it is learned.
+        temperature: T > 0, a number or a tensor of one, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
-        logit_bias: b, the first value if it is learned; for a batch of B the best constant is :math:`-\log(B-1)`.
+        logit_bias: b, as T; for a batch of B the best constant is :math:`-\log(B-1)`.
         learn_logit_bias: whether b is a parameter.
-        reduction: ``mean``, ``sum`` or ``none``.
+        ignore_index: the id of places that are no example, nor a candidate.
+        reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
         device: where the parameters lie.
         dtype: their type, at least float32.
 
     Raises:
-        ValueError: for an unknown option, or T not positive.
+        ValueError: for an unknown option, T not positive, or ``ignore_index`` that is no whole number.
     """
 
     shown = ("hits", "temperature", "logit_bias", "learn_temperature", "reduction")
@@ -165,10 +180,11 @@ class SigmoidPairs(Tempered):
         self,
         *,
         hits: InBatchHits = "keep",
-        temperature: float = 1.0,
+        temperature: float | Tensor = 1.0,
         learn_temperature: bool = False,
-        logit_bias: float = 0.0,
+        logit_bias: float | Tensor = 0.0,
         learn_logit_bias: bool = False,
+        ignore_index: int = -100,
         reduction: Reduction = "mean",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
@@ -177,22 +193,20 @@ class SigmoidPairs(Tempered):
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
         self.hits, self.reduction = hits, reduction
+        self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         self._set_temperature(temperature, learn_temperature, device, dtype)
-        checks.argument("logit_bias", logit_bias, float)
-        bias = learned(float(logit_bias), learn_logit_bias, device, dtype)
-        self.logit_bias = float(logit_bias) if bias is None else bias
+        logit_bias = _number(checks.plain("logit_bias", logit_bias))
+        bias = learned(logit_bias, learn_logit_bias, device, dtype)
+        self.logit_bias = logit_bias if bias is None else bias
 
     def forward(self, scores: Tensor, ids: checks.Values, *, log_q: checks.Values | None = None) -> Tensor:
-        """The loss of a batch; arguments and errors as the function has them."""
-        return functional.sigmoid_pairs(
-            scores,
-            ids,
-            log_q=log_q,
-            hits=self.hits,
-            temperature=self._divisor,
-            logit_bias=for_sums(self.logit_bias) if isinstance(self.logit_bias, Tensor) else self.logit_bias,
-            reduction=self.reduction,
-        )
+        """The loss of a batch; arguments and errors as the function has them.
+
+        ``ids`` are ``ignore_index`` where there is no class; what ``log_q`` holds there does not matter.
+        """
+        classes, padding = _padding(scores, ids, self.ignore_index)
+        bias = for_sums(self.logit_bias) if isinstance(self.logit_bias, Tensor) else self.logit_bias
+        return pairs_loss(scores, classes, log_q, self.hits, self._divisor, bias, self.reduction, padding)
 
 
 class BinaryNCE(Shown):
@@ -202,6 +216,8 @@ class BinaryNCE(Shown):
     >>> loss(torch.zeros(2), torch.zeros(2, 5)) / (2 * 6)  # log 2 for each of six candidates
     tensor(0.6931)
 
+    It sees logits and no ids, so it has no ``ignore_index``: of a padded batch pass the rows that are there,
+    ``loss(positive[present], negative[present])``.
     """
 
     def __init__(self, *, correct: Correct = "all", reduction: Reduction = "mean") -> None:
@@ -235,7 +251,7 @@ class BinaryNCE(Shown):
 
 
 class GBCE(BinaryNCE):
-    r"""The loss of gSASRec: :func:`sumexp.functional.gbce` with its options.
+    r"""The loss of gSASRec: :func:`sumexp.functional.gbce` with its options; padding as for :class:`BinaryNCE`.
 
     >>> loss = nn.GBCE(classes=5, calibration=1.0)
     >>> loss(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]))

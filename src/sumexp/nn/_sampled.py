@@ -48,7 +48,7 @@ class SampledSoftmax(Tempered):
         bias, normalize: as :class:`SampledOutput` has them; cosines want a small temperature.
         sparse: as there; the step of one of torch's optimisers that takes no sparse gradients raises what
             :meth:`check_optimiser` raises, before it begins.
-        temperature: T > 0, the first value if it is learned.
+        temperature: T > 0, a number or a tensor of one, the first value if it is learned.
         learn_temperature: whether :math:`\log T` is a parameter.
         ignore_index: the label of places that are no example.
         reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
@@ -75,7 +75,7 @@ class SampledSoftmax(Tempered):
         bias: bool = True,
         normalize: bool = False,
         sparse: bool = False,
-        temperature: float = 1.0,
+        temperature: float | Tensor = 1.0,
         learn_temperature: bool = False,
         ignore_index: int = -100,
         reduction: Reduction = "mean",
