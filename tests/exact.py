@@ -19,9 +19,14 @@ def laws(draw: st.DrawFn, classes: int = 4, most: int = 30) -> Law:
     return tuple(Fraction(n, sum(counts)) for n in counts)
 
 
+def vector(*values: object) -> Tensor:
+    """Numbers, or lists of them, as float64."""
+    return torch.tensor(values, dtype=torch.float64)
+
+
 def floats(values: Sequence[Fraction]) -> Tensor:
     """As float64."""
-    return torch.tensor([float(value) for value in values], dtype=torch.float64)
+    return vector(*map(float, values))
 
 
 def log_of(law: Sequence[Fraction]) -> Tensor:

@@ -183,7 +183,7 @@ def test_certificate_for_every_way_of_reading(name: str) -> None:
 
 @pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
 @given(st.lists(sides.filter(lambda s: s[0] < s[1]), min_size=1, max_size=4), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_every_estimator_of_an_adaptive_scheme_has_that_bias(box: list[tuple[Q, Q]], data: st.DataObject) -> None:
     n = len(box)
     lower, upper = zip(*box, strict=True)
@@ -215,19 +215,10 @@ def test_the_softmax_of_a_negative_is_impossible_on_some_boxes_but_its_differenc
     assert certificates.mixed_difference(certificates.negative(0), (1, 1), (6, 2)) == 0
     with pytest.raises(ValueError, match="vanishes on this box"):
         certificates.certify(scheme, (1, 1), (6, 2), certificates.negative(0))
-
-
-@pytest.mark.parametrize("n", range(1, 7))
-def test_mixed_derivative_of_a_negatives_softmax(n: int) -> None:
-    # d_1..d_n a_1/(1+S) = (-1)^(n-1) (n-1)! (1 + S - n a_1)/(1+S)^(n+1): with v_i <= 1/n there is always a box, as
-    # n a_1 <= 1 < 1 + S on it.
-    a = sp.symbols(f"a1:{n + 1}", positive=True)
-    total = 1 + sum(a)
-    derivative = sp.diff(a[0] / total, *a)
-    expected = (-1) ** (n - 1) * sp.factorial(n - 1) * (total - n * a[0]) / total ** (n + 1)
-    assert sp.simplify(derivative - expected) == 0
-    lower, upper = (Q(1, 3 * n),) * n, (Q(1, n),) * n
-    assert certificates.mixed_difference(certificates.negative(0), lower, upper) * (-1) ** (n - 1) > 0
+    # Where each a_i is at most 1/n it cannot: n a_1 <= 1 < 1 + S.
+    for n in range(1, 7):
+        small = certificates.mixed_difference(certificates.negative(0), (Q(1, 3 * n),) * n, (Q(1, n),) * n)
+        assert small * (-1) ** (n - 1) > 0
 
 
 def test_the_proof_says_how_large_an_unbiased_estimate_must_get() -> None:
@@ -238,12 +229,6 @@ def test_the_proof_says_how_large_an_unbiased_estimate_must_get() -> None:
         full = sum((p * t for (t, reads), p in estimators.law(schedule, point).items() if reads == 3), Q(0))
         everything += sign * full
     assert everything == certificates.cube_difference(3, *a)
-
-
-def test_a_scheme_that_may_read_all_has_no_certificate() -> None:
-    # With replacement three draws of three negatives see all with probability 6/27: unbiased estimators exist.
-    with pytest.raises(ValueError, match="it has read all 3 negatives"):
-        certificates.certify(reading.with_replacement((Q(1, 3),) * 3, 3), (1,) * 3, (2,) * 3)
 
 
 def test_a_scheme_reads_the_indices_that_it_names() -> None:
@@ -294,12 +279,3 @@ def test_signs_of_the_mixed_derivatives_for_all_n() -> None:
     total = b + sp.Sum(b + over[i], (i, 1, n))
     assert sp.simplify((total - (n + 1) * b - sp.Sum(over[i], (i, 1, n))).doit()) == 0
     # A negative's softmax a1 / (1 + S) is the same with n - 1 others: its total, too, has a1 in it.
-
-
-@pytest.mark.claim("sumexp-unread-target", shows="statement", evidence="exact")
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_the_mixed_derivatives_of_few_classes(n: int) -> None:
-    b = sp.symbols(f"b0:{n + 1}", positive=True)
-    total = sum(b)
-    expected = (-1) ** n * sp.factorial(n) * (total - (n + 1) * b[0]) / total ** (n + 2)
-    assert sp.simplify(sp.diff(b[0] / total, *b) - expected) == 0

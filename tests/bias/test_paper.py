@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations, product
-from math import comb, factorial, log, perm
+from math import factorial, log
 
 import pytest
 import sympy as sp
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -186,15 +185,6 @@ def test_a_law_closer_to_the_softmax_can_be_more_biased() -> None:
     assert one_draw_bias(a, near) > Q(149, 100) * one_draw_bias(a, far)
 
 
-def test_for_two_negatives_total_variation_misleads_too() -> None:
-    # With n = 2, in total variation alone there is one: 9/100 < 19/200, .0073 > .0070.
-    a, ideal = (1, 9), (Q(1, 10), Q(9, 10))
-    near, far = (Q(1, 100), Q(99, 100)), (Q(39, 200), Q(161, 200))
-    assert distance(near, ideal) == Q(9, 100) < distance(far, ideal) == Q(19, 200)
-    assert one_draw_bias(a, near) > one_draw_bias(a, far)
-    assert divergence(near, ideal) > divergence(far, ideal)
-
-
 @pytest.mark.claim("bias-closer-q", shows="correction", evidence="proof")
 def test_bias_vanishes_at_the_softmax_and_falls_on_the_line_to_it() -> None:
     # One draw: E value = sum_i q_i^2 / (q_i + a_i), each term convex in q_i: second derivative 2 a^2 / (q + a)^3 > 0.
@@ -225,30 +215,11 @@ def test_more_draws_never_raise_the_bias(a: list[Fraction], data: st.DataObject)
 @pytest.mark.claim("bias-larger-k", shows="statement", evidence="proof")
 def test_a_sum_of_k_draws_is_the_mean_of_its_leave_one_out_sums() -> None:
     # X_k = (1/k) sum_j x_j; leaving out draw i, X^(i) = (1/(k-1)) sum_{j != i} x_j has the law of X_{k-1}. As
-    # mean_i X^(i) = X_k, Jensen for 1/(1+X) gives E 1/(1+X_k) <= E 1/(1+X_{k-1}), for every k >= 2.
+    # mean_i X^(i) = X_k, Jensen for 1/(1+X), by its tangent, gives E 1/(1+X_k) <= E 1/(1+X_{k-1})
+    # for every k >= 2.
     # Symbolic in k: draw j stands in k - 1 of the k sums, with weight 1/(k-1) each and 1/k for the mean.
     k = sp.symbols("k", integer=True, positive=True)
     assert sp.simplify((k - 1) * (1 / (k - 1)) * (1 / k) - 1 / k) == 0
-    X, mean = sp.symbols("X mean", positive=True)  # Jensen itself: the graph lies above its tangent
-    above_tangent = 1 / (1 + X) - (1 / (1 + mean) - (X - mean) / (1 + mean) ** 2)
-    assert sp.simplify(above_tangent - (X - mean) ** 2 / ((1 + X) * (1 + mean) ** 2)) == 0
-
-
-def test_drawing_in_proportion_to_the_softmax_needs_the_weights_and_the_negatives_alone() -> None:
-    # Not what the paper says, but near it: a = (1, 3), two draws, F = 1/5. Unit weights, q = (1/4, 3/4): sums 2, 4, 6
-    # with probability 1/16, 6/16, 9/16.
-    a, q = (1, 3), (Q(1, 4), Q(3, 4))
-    unit = Q(1, 16) / 3 + Q(6, 16) / 5 + Q(9, 16) / 7
-    assert sampled_mean(a, q, (1, 1), 2) == unit == Q(37, 210) != softmax(a)
-    # q the softmax over all three classes, (1/5; 1/5, 3/5); w = 1/(2q) = (5/2; 5/2, 5/6): every negative drawn adds
-    # 5/2. Hits of the target dropped: 0, 1 or 2 negatives with probability 1/25, 8/25, 16/25.
-    full = (Q(1, 5), Q(1, 5), Q(3, 5))
-    weights = tuple(1 / (2 * p) for p in full)
-    dropped = sum(p * softmax([weights[i] * (1, 1, 3)[i] for i in drawn if i > 0]) for drawn, p in draws(full, 2))
-    assert dropped == Q(1, 25) + Q(8, 25) / Q(7, 2) + Q(16, 25) / 6 == Q(5, 21)
-    # Kept among the negatives, each draw adds 5/2: always 1/(1 + 5).
-    kept = sum(p * softmax([weights[i] * (1, 1, 3)[i] for i in drawn]) for drawn, p in draws(full, 2))
-    assert kept == Q(1, 6)
 
 
 @pytest.mark.claim("bias-softmax-proportional", shows="statement", evidence="proof")
@@ -310,9 +281,6 @@ def test_index_aware_estimators_are_covered_by_the_mixed_difference() -> None:
         for k in range(1, n):
             scheme = reading.without_replacement(n, k)
             assert set(certificates.annihilated(scheme, (1,) * n, (3,) * n).values()) == {0}
-    # Constant weights are absorbed: sum_j w a_{i_j} is a function of the values alone. Others are not.
-    w, first, second = sp.symbols("w first second", positive=True)
-    assert sp.simplify(1 / (1 + w * first + w * second) - 1 / (1 + w * second + w * first)) == 0
 
 
 @pytest.mark.claim("bias-appD-kernel", shows="statement", evidence="proof")
@@ -321,10 +289,6 @@ def test_quadratic_kernel_is_the_square_of_the_logit() -> None:
     # column and g^2 to the kernel: P^2 + 2 g P + g^2 = (P + g)^2, so both stay equal, from d = 1 (g^2) on.
     P, g = sp.symbols("P g", real=True)
     assert sp.expand(P**2 + 2 * g * P + g**2 - (P + g) ** 2) == 0
-    for d in range(1, 5):
-        f, v = sp.symbols(f"f:{d}"), sp.symbols(f"v:{d}")
-        kernel = sum(f[j] * f[i] * v[j] * v[i] for j in range(d) for i in range(d))
-        assert sp.expand(kernel - sum(s * t for s, t in zip(f, v, strict=True)) ** 2) == 0
 
     # So the law changes with the logits: (1, 2) gives (1/5, 4/5), (1, 1) gives halves; logit 0 is never drawn.
     def law(*logits: int) -> list[Fraction]:
@@ -340,11 +304,6 @@ def test_class_probability_of_inner_product_logits() -> None:
     others = sp.symbols("o1:4", real=True)
     first = sp.exp(y) / (sp.exp(y) + sum(sp.exp(o) for o in others))
     assert sp.simplify(first - sp.exp(y) / sum(sp.exp(o) for o in (*others, y))) == 0
-    generator = torch.Generator().manual_seed(0)
-    vectors = torch.randn(7, 3, generator=generator, dtype=torch.float64)
-    f = torch.randn(3, generator=generator, dtype=torch.float64)
-    direct = torch.stack([(v @ f).exp() for v in vectors]) / sum((v @ f).exp() for v in vectors)
-    assert torch.allclose(torch.softmax(vectors @ f, 0), direct, rtol=1e-14, atol=0)
 
 
 TRIPLES = {(0, 1, 2): Q(1, 2), (1, 0, 2): Q(1, 2)}
@@ -439,14 +398,9 @@ def test_averaging_over_all_relabellings_gives_the_uniform_law(n: int, k: int) -
 
 @pytest.mark.claim("bias-eq-46", shows="statement", evidence="proof")
 def test_differentiation_commutes_with_the_average_over_samples() -> None:
-    # The average is a finite sum with constant weights; symbolically, for an arbitrary l, n = 3, k = 2.
-    ell, a = sp.Function("ell"), sp.symbols("a1:4", real=True)
-    samples = list(permutations(range(3)))
-    mean = sum(ell(y, a[s[0]], a[s[1]]) for s in samples) / factorial(3)
-    derivative = sum(sp.diff(ell(y, a[s[0]], a[s[1]]), y) for s in samples) / factorial(3)
-    assert sp.simplify(sp.diff(mean, y) - derivative) == 0
-    # One step for any number of samples: d(p l + m)/dy = p dl/dy + dm/dy, m the mean so far.
-    p, m = sp.symbols("p"), sp.Function("m")
+    # The average is a finite sum with constant weights. One step for any number of samples, m the mean so far:
+    # d(p l + m)/dy = p dl/dy + dm/dy.
+    p, m, ell = sp.symbols("p"), sp.Function("m"), sp.Function("ell")
     assert sp.simplify(sp.diff(p * ell(y) + m(y), y) - p * sp.diff(ell(y), y) - sp.diff(m(y), y)) == 0
 
 
@@ -469,7 +423,4 @@ def test_softmax_is_one_minus_the_derivative() -> None:
 def test_number_of_ordered_samples() -> None:
     n, k = sp.symbols("n k", integer=True, nonnegative=True)
     assert sp.combsimp(sp.binomial(n, k) * sp.factorial(k) - sp.factorial(n) / sp.factorial(n - k)) == 0
-    for size in range(8):
-        for drawn in range(size + 1):
-            count = len(list(permutations(range(size), drawn)))
-            assert count == perm(size, drawn) == comb(size, drawn) * factorial(drawn)
+    assert [len(list(permutations(range(5), drawn))) for drawn in range(6)] == [1, 5, 20, 60, 120, 120]

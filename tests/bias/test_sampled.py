@@ -52,12 +52,6 @@ def test_coordinates_of_the_gradient_bias_sum_to_zero_and_the_label_bears_the_va
     assert bias.gradient[2].item() == pytest.approx(bias.value.item(), abs=1e-13)  # p-hat - 1 against p - 1
 
 
-def test_no_bias_when_drawn_in_proportion_to_the_softmax() -> None:
-    bias = sampled_bias(LOGITS, 1, 1, LOGITS)
-    assert abs(bias.value.item()) < 1e-13
-    assert bias.gradient.abs().max() < 1e-12
-
-
 def test_a_batch_of_rows_and_no_gradient_into_the_proposal() -> None:
     rows = torch.stack([LOGITS, 2 * LOGITS])
     proposal = LOGITS.clone().requires_grad_()

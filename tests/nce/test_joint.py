@@ -11,24 +11,21 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from sumexp.nce import Joint, global_nce, local_nce, rational
+from tests.exact import vector
 
 Q = Fraction
 INF = math.inf
 
 
-def tensor(*values: object) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-JOINT = Joint(tensor([0.1, 0.2, 0.0], [0.2, 0.2, 0.3]))
+JOINT = Joint(vector([0.1, 0.2, 0.0], [0.2, 0.2, 0.3]))
 HALF = math.log(0.5)
 
 
 def test_marginals_conditionals_and_information() -> None:
     assert JOINT.shape == (2, 3)
-    assert torch.allclose(JOINT.x, tensor(0.1 + 0.2, 0.2 + 0.2 + 0.3))
-    assert torch.allclose(JOINT.y, tensor(0.1 + 0.2, 0.2 + 0.2, 0.3))
-    assert torch.allclose(JOINT.y_given_x[0], tensor(0.1 / 0.3, 0.2 / 0.3, 0.0))
+    assert torch.allclose(JOINT.x, vector(0.1 + 0.2, 0.2 + 0.2 + 0.3))
+    assert torch.allclose(JOINT.y, vector(0.1 + 0.2, 0.2 + 0.2, 0.3))
+    assert torch.allclose(JOINT.y_given_x[0], vector(0.1 / 0.3, 0.2 / 0.3, 0.0))
     assert JOINT.log_y_given_x[0, 2] == JOINT.pmi[0, 2] == -INF
     assert JOINT.pmi[1, 2].item() == pytest.approx(math.log(0.3 / (0.7 * 0.3)))
     exact = rational.mutual_information([[Q(1, 10), Q(2, 10), Q(0)], [Q(2, 10), Q(2, 10), Q(3, 10)]])
@@ -36,25 +33,25 @@ def test_marginals_conditionals_and_information() -> None:
 
 
 def test_information_of_independent_and_of_equal_variables() -> None:
-    independent = Joint(torch.outer(tensor(0.25, 0.75), tensor(0.5, 0.3, 0.2)))
+    independent = Joint(torch.outer(vector(0.25, 0.75), vector(0.5, 0.3, 0.2)))
     assert abs(independent.mutual_information.item()) < 1e-15
     assert Joint(torch.eye(8, dtype=torch.float64) / 8).mutual_information.item() == pytest.approx(math.log(8))
 
 
 def test_a_class_that_never_occurs_has_no_pmi() -> None:
-    joint = Joint(tensor([0.5, 0.0], [0.5, 0.0]))
+    joint = Joint(vector([0.5, 0.0], [0.5, 0.0]))
     assert joint.pmi.tolist() == [[0.0, -INF], [0.0, -INF]]
     assert joint.mutual_information == 0
 
 
 def test_counts_of_any_type_become_a_law() -> None:
     joint = Joint.from_counts(torch.tensor([[1, 2], [3, 4]]))
-    assert torch.allclose(joint.p, tensor([0.1, 0.2], [0.3, 0.4]))
+    assert torch.allclose(joint.p, vector([0.1, 0.2], [0.3, 0.4]))
     assert joint.p.dtype == torch.float64
 
 
 def test_a_joint_keeps_no_hold_on_its_input() -> None:
-    p = tensor([0.5, 0.5]).requires_grad_()
+    p = vector([0.5, 0.5]).requires_grad_()
     joint = Joint(p)
     assert not joint.p.requires_grad
     with torch.no_grad():
@@ -67,7 +64,7 @@ GLOBAL, LOCAL = global_nce.cross_entropy, local_nce.cross_entropy
 
 @pytest.mark.parametrize("use", [GLOBAL, LOCAL])
 def test_minus_infinity_costs_nothing_on_pairs_never_seen_and_everything_on_others(use: Callable[..., Tensor]) -> None:
-    scores = tensor([0.5, 1.0, -2.0], [0.25, 0.0, 3.0])
+    scores = vector([0.5, 1.0, -2.0], [0.25, 0.0, 3.0])
     unseen, seen = scores.clone(), scores.clone()
     unseen[0, 2] = -INF
     seen[1, 2] = -INF
@@ -88,15 +85,15 @@ def test_gradients_next_to_minus_infinity_are_finite(use: Callable[..., Tensor])
 
 @pytest.mark.parametrize("use", [GLOBAL, LOCAL])
 def test_a_pair_that_no_noise_imitates_may_score_infinity(use: Callable[..., Tensor]) -> None:
-    log_q = tensor(HALF, HALF, -INF)
-    sure = tensor([0.5, 1.0, 0.0], [0.25, 0.0, INF])
-    high = tensor([0.5, 1.0, 0.0], [0.25, 0.0, 60.0])  # e^-60 = 9e-27
+    log_q = vector(HALF, HALF, -INF)
+    sure = vector([0.5, 1.0, 0.0], [0.25, 0.0, INF])
+    high = vector([0.5, 1.0, 0.0], [0.25, 0.0, 60.0])  # e^-60 = 9e-27
     assert use(JOINT, sure, 3, log_q).item() == pytest.approx(use(JOINT, high, 3, log_q).item(), rel=1e-13)
 
 
 def test_the_entropy_is_zero_if_noise_never_imitates_a_pair() -> None:
-    joint = Joint(tensor([0.0, 1.0]))
-    log_q = tensor(0.0, -INF)
+    joint = Joint(vector([0.0, 1.0]))
+    log_q = vector(0.0, -INF)
     assert global_nce.entropy(joint, [2, 5], log_q).tolist() == [0.0, 0.0]
     assert local_nce.entropy(joint, 5, log_q) == 0
     assert global_nce.posterior(joint, 0, torch.tensor([0, 1, 0]), log_q).tolist() == [0, 1, 0]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.functional import hessian, jacobian
 from torch.nn.functional import cross_entropy, softplus
 
-from sumexp.nce import Joint
+from sumexp.nce import Joint, global_nce
 from sumexp.nce.pairs import Drawn, PairHits, constant_loss, gbce, sigmoid_pairs, softmax_pairs
 
 P = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
@@ -111,6 +111,10 @@ def test_the_sigmoid_loss_over_all_batches_is_least_at_its_minimum(size: int, hi
 @pytest.mark.claim("sumexp-sigmoid-pairs", shows="statement", evidence="exact")
 @pytest.mark.parametrize("size", [2, 3])
 def test_the_softmax_over_rows_and_columns_is_least_at_the_pmi(size: int) -> None:
+    scores = torch.tensor([[0.4, -1.5, 2.0], [3.0, 0.1, -0.7]], dtype=torch.float64)
+    # The other pairs of a batch are draws from the marginal of y.
+    by_rows = global_nce.cross_entropy(JOINT, scores, size)
+    torch.testing.assert_close(softmax_loss(scores, size, (0,)), by_rows, rtol=1e-12, atol=0)
     got = softmax_pairs(JOINT)
     assert jacobian(lambda f: softmax_loss(f, size), got).abs().max() < 1e-12
     free = torch.linalg.eigvalsh(hessian(lambda f: softmax_loss(f, size), got).reshape(6, 6))

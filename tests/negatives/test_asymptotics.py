@@ -25,10 +25,6 @@ WEIGHTS_Q = (1, 3, 1, 2, 1, 2)  # q in tenths, the label's with it
 LOG_Q = torch.tensor(WEIGHTS_Q, dtype=torch.float64).log() - log(10)
 
 
-def series_at(coefficients: tuple[Tensor, ...], m: int) -> float:
-    return sum(c.item() / m**k for k, c in enumerate(coefficients, 1))
-
-
 def importance(m: int) -> negatives.Scheme:
     return negatives.scheme(LOG_Q, 0, m, "importance")
 
@@ -288,14 +284,3 @@ def mean_gradient(many: int) -> Tensor:
     logits = LOGITS.clone().requires_grad_()
     (slope,) = torch.autograd.grad(negatives.implicit_loss(logits, importance(many)).loss, logits)
     return slope
-
-
-def test_the_binomial_moments_agree_with_the_expansion() -> None:
-    # Two negatives: E(l - l_m)^2 by the binomial law, 2,001 terms, against three terms of the series.
-    many, p = 2000, 2 / 3
-    logits = torch.tensor([2.0, 1.0, 4.0], dtype=torch.float64).log()
-    scheme = negatives.scheme(torch.tensor([0.0, 1 - p, p], dtype=torch.float64).log(), 0, many, "constant")
-    g = np.array([2.0 + 1.0 + 3.0 * k / many for k in range(many + 1)])
-    exact = float((binom.pmf(np.arange(many + 1), many, p) * np.log(g / 5.0) ** 2).sum())  # mu = 2 + 1 + 3 p
-    assert series_at(negatives.expansion(logits, scheme).square, many) == pytest.approx(exact, rel=1e-9, abs=0)
-    assert negatives.implicit_loss(logits, scheme).squared_error.item() == pytest.approx(exact, rel=1e-12, abs=0)

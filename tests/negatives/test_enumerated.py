@@ -27,12 +27,6 @@ def least(matrix: Tensor) -> float:
     return float(torch.linalg.eigvalsh(matrix).min())
 
 
-def test_the_probabilities_of_all_draws_are_multinomial() -> None:
-    counts, chance = draws(logs(0.5, 0.25, 0.25), 2)
-    assert counts.tolist() == [[2, 0, 0], [1, 1, 0], [1, 0, 1], [0, 2, 0], [0, 1, 1], [0, 0, 2]]
-    assert chance.mul(16).tolist() == pytest.approx([4, 4, 4, 1, 2, 1], abs=1e-12)
-
-
 @pytest.mark.parametrize("name", CORRECTIONS)
 def test_the_integral_has_the_same_minimum(name: str) -> None:
     weights, hits = CORRECTIONS[name]

@@ -82,7 +82,7 @@ def test_the_distance_to_the_limit_falls_as_one_over_the_number_of_draws() -> No
     assert first / second == pytest.approx(2, abs=0.05)
 
 
-@pytest.mark.parametrize("beta", [1.0, 2.0, 3.0, 4.0, 8.0, 20.0])
+@pytest.mark.parametrize("beta", [1.0, 4.0, 20.0])
 def test_no_descent_from_random_scores_ends_lower(beta: float) -> None:
     """Eight random laws each, over all multisets of draws; one start alone ended higher for one law in forty."""
     generator, starts = torch.Generator().manual_seed(round(beta)), np.random.default_rng(0)

@@ -104,17 +104,6 @@ def test_lemma_1_for_any_number_of_labels() -> None:
     assert sp.simplify((m * B - (m * A) ** 2 / m) - m * (B - A**2)) == 0
 
 
-def test_moments_in_floating_point_are_those_of_lemma_1() -> None:
-    q, w = reference.scheme(PI, Y, 3, "constant", "redraw")
-    exact = mean(q, 3, lambda counts: weighted_sum(counts, w, VALUES))
-    spread = mean(q, 3, lambda counts: (weighted_sum(counts, w, VALUES) - exact) ** 2)
-    log_pi = log_of(PI)
-    values = floats(VALUES)
-    ours = decoupled.moments(values, negatives.scheme(log_pi, Y, 3, "constant", "redraw"))
-    assert ours[0].item() == pytest.approx(float(exact), rel=1e-14)
-    assert ours[1].item() == pytest.approx(float(spread), rel=1e-14)
-
-
 @pytest.mark.claim("negatives-rho-one", shows="statement", evidence="proof")
 def test_no_bias_at_all_scores_forces_rho_one() -> None:
     # The bias sum (rho - 1) phi is linear in the phi, which the scores move independently: its slope in phi_k is

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from sumexp.negatives import consistency, race, sets
 from tests.exact import laws, log_of, union
-from tests.negatives.test_race import inclusions, left_out
+from tests.negatives.test_consistency import slope
+from tests.negatives.test_race import inclusions
 
 Q = Fraction
 Sets = dict[tuple[int, ...], Fraction]
@@ -37,9 +38,9 @@ def test_the_slope_of_three_classes_under_the_true_inclusion(
     pi, u = inclusions(chance, 3), products(chance)
     x = [a / b for a, b in zip(p, pi, strict=True)]
     scale = x[0] * x[1] * x[2] / sum(x)
-    for a, slope in enumerate(left_out(p, chance, pi)):
+    for a, got in enumerate(slope(p, chance.items(), pi, keep=False)):
         others = [b for b in range(3) if b != a]
-        assert slope == scale * sum((u[a] - u[b]) / (x[a] + x[b]) for b in others)
+        assert got == scale * sum((u[a] - u[b]) / (x[a] + x[b]) for b in others)
 
 
 @pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
@@ -63,14 +64,6 @@ def test_the_step_by_integrands_for_all_m() -> None:
     assert sp.simplify(sp.diff(alone, x) - m * (1 - x) ** m / (1 - x)) == 0
     assert sp.simplify(pair.subs(x, 0)) == sp.simplify(alone.subs(x, 0)) == 0
     assert sp.simplify(sp.diff((1 - c - s) / (1 - s), s) + c / (1 - s) ** 2) == 0
-
-
-@pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
-@given(laws(), laws(), st.integers(1, 4))
-@settings(deadline=None, max_examples=20)
-def test_one_draw_and_uniform_draws_have_a_table(p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int) -> None:
-    assert set(left_out(p, union(q, 1), q)) == {Q(0)}
-    assert set(left_out(p, union((Q(1, 4),) * 4, m), (Q(1),) * 4)) == {Q(0)}
 
 
 LAW = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64)
@@ -107,12 +100,6 @@ def test_the_bound_is_attained_for_a_pair() -> None:
     better = consistency.set_losses(members, probability, pi.log() - torch.tensor([middle, 0, 0], dtype=torch.float64))
     got = [(e[0] - e[2]).item() for e in (consistency.minimiser(better, p) - p.log() for p in TRUTHS)]
     assert max(abs(-middle), *map(abs, got)) == pytest.approx(least, abs=1e-8)
-
-
-@pytest.mark.parametrize("m", [1, 3])
-def test_a_table_suffices_for_a_single_draw_and_for_uniform_draws(m: int) -> None:
-    q = LAW if m == 1 else torch.full((3,), 1 / 3, dtype=torch.float64)
-    assert sets.least_worst_error(*consistency.union_law(q.log(), m), TRUTHS).max() < 1e-8
 
 
 @given(laws(3), laws(3), st.integers(1, 2))

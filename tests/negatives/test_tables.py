@@ -37,22 +37,6 @@ def test_weights_of_table_1(m: int) -> None:
         assert m * w[0] == m * law[Y] / law[0]  # Theorem 3's eta = m w: it moves with m
 
 
-CIFAR = [int(500 * 0.01 ** (i / 99)) for i in range(100)]  # CIFAR-100-LT, profile EXP, ratio 100
-
-
-def test_the_union_of_a_batch_flattens_the_ratio_of_head_to_tail() -> None:
-    # D7. Exact rationals for the 500 images of the largest class and the 5 of the smallest, batch 128.
-    total = sum(CIFAR)
-    assert total == 10847
-    head, tail = (1 - (1 - Q(n, total)) ** 127 for n in (500, 5))
-    assert round(float(head), 3) == 0.998
-    assert round(float(tail), 3) == 0.057
-    assert round(float(head / tail), 1) == 17.5  # where q = pi says 100
-    assert Q(500, total) / Q(5, total) == 100
-    exact = sum(500 * 0.01 ** (i / 99) for i in range(100))  # the profile before it is cut to whole images
-    assert round((1 - (1 - 500 / exact) ** 127) / (1 - (1 - 5 / exact) ** 127), 1) == 17.6
-
-
 @pytest.mark.claim("negatives-within-batch-q", shows="statement", evidence="exact")
 @pytest.mark.parametrize("batch", [2, 4])
 def test_counts_and_inclusion_of_the_other_labels(batch: int) -> None:

@@ -1,7 +1,7 @@
 """Training on the sampled loss: gradient descent ends at the minimum of the exact loss, not at that of the bound."""
 
 from itertools import product
-from math import log, prod, sqrt
+from math import sqrt
 
 import pytest
 import torch
@@ -51,13 +51,12 @@ def test_the_bound_is_the_full_cross_entropy() -> None:
     assert slope.abs().max() < 1e-7
 
 
-@pytest.mark.parametrize("m", [1, 3])
-def test_descent_ends_at_the_exact_minimum_and_not_at_the_bounds(m: int) -> None:
+def test_descent_ends_at_the_exact_minimum_and_not_at_the_bounds() -> None:
     """One seed of 12 runs. If they met the minimum on average, 6 seeds in 10,000 would find a distance above 2 standard
     errors (simulated with the covariance of 240 runs); with what 1,024 steps still lack, 7 in 1,000 do."""
-    problem = few_digits(m)
+    problem = few_digits(3)
     exact, bound = training.exact_minimum(problem), training.bound_minimum(problem)
-    got = training.descend(problem, doublings=4, runs=12, generator=torch.Generator().manual_seed(m))
+    got = training.descend(problem, doublings=4, runs=12, generator=torch.Generator().manual_seed(3))
     last = got[64 << 4]
     to_exact, to_bound = (training.distance(problem, last, point) for point in (exact, bound))
     assert to_exact.root < 2 * to_exact.error
@@ -89,10 +88,3 @@ def test_features_are_uncorrelated_and_the_tail_is_long() -> None:
     torch.testing.assert_close(products, torch.eye(7, dtype=torch.float64), rtol=0, atol=1e-10)
     labels = torch.tensor([0, 1, 0, 1, 2, 0, 0, 2])
     assert labels[training.long_tail(labels, 4, 0.5)].tolist() == [0, 0, 0, 0, 1, 1, 2]
-
-
-def test_the_training_loss_has_importance_weights() -> None:
-    """One step from zero weights: importance weights (L - 1)/m make the loss log(1 + (L - 1)) whatever is drawn."""
-    problem = few_digits(2)
-    assert enumerated_risk(problem, torch.zeros(5, 4, dtype=torch.float64)).item() == pytest.approx(log(4))
-    assert prod(problem.scheme(0).log_w[1:].exp().tolist()) == pytest.approx(1.5**3)

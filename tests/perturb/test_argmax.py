@@ -75,8 +75,10 @@ def test_jacobian_by_autograd_by_formula_and_by_differences(noise: Continuous) -
     assert (rows - torch.stack([jacobian @ v, -2 * (jacobian @ v)])).abs().max() < 2e-14  # J 1 = 0, and J is invariant
 
 
+@pytest.mark.claim("perturb-lemma-5-2", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise.finite_max], ids=str)
 def test_gradient_of_the_potential_by_differences(noise: Continuous) -> None:
+    # E12: uniform and exponential noise have no differentiable density; the differences' laws are continuous.
     h, eye = 1e-3, torch.eye(4, dtype=torch.float64)
     at = lambda step: argmax.potential(THETA + step * h * eye, noise)  # noqa: E731
     difference = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)
@@ -104,7 +106,7 @@ def test_equal_classes_of_uniform_noise_take_no_square_of_memory() -> None:
 
 def test_too_many_different_classes_of_uniform_noise_are_refused_at_once() -> None:
     with pytest.raises(
-        ValueError, match=r"theta has 20,000 classes; with Uniform.* they need 320,\d{3} nodes each: take"
+        ValueError, match=r"theta has 20,000 classes; with Uniform.* they need 320,\d{3} nodes each: use"
     ):
         argmax.probabilities(torch.linspace(0, 1e-6, 20_000, dtype=torch.float64), Uniform())
 
@@ -145,8 +147,6 @@ def test_uniform_noise_against_sums_of_polynomials() -> None:
     assert max(abs(mine - float(value)) for mine, value in zip(ours.tolist(), expected, strict=True)) < 1e-15
 
 
-# -- discrete noise ---------------------------------------------------------------------------------------------------
-
 rationals = st.fractions(-3, 3, max_denominator=4)
 
 
@@ -183,11 +183,6 @@ def test_point_mass_is_the_argmax_with_its_ties() -> None:
         discrete.probabilities([Q(1), Q(1), Q(0)], point_mass())
 
 
-def test_no_ties_no_choice() -> None:
-    p = discrete.probabilities([Q(1, 2), Q(0)], signs())
-    assert p == [Q(3, 4), Q(1, 4)]
-
-
 def test_ties_of_three_atoms() -> None:
     noise = Discrete((0, 1, 3), (Q(1, 3),) * 3)
     assert discrete.ties(noise) == sorted({a - b for a, b in product((0, 1, 3), repeat=2)})
@@ -197,9 +192,6 @@ def test_ties_of_three_atoms() -> None:
     assert graph[-1].least == 1
     for left, right in pairwise(graph):
         assert left.most == right.least if left.least == left.most else left.most == right.most
-
-
-# -- bad input --------------------------------------------------------------------------------------------------------
 
 
 @settings(deadline=None, max_examples=30)

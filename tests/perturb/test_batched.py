@@ -10,13 +10,10 @@ from torch import Tensor
 
 from sumexp.perturb import argmax, batched
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
+from tests.exact import vector
 
 NOISES = (Gumbel(), Gumbel(0.5, 1.7), Gaussian(), Gaussian(-2.0, 0.6), Logistic(), Logistic(1.0, 2.5))
 GRIDS = (Gaussian(), Logistic())
-
-
-def row(*values: float) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def rows(classes: int) -> Tensor:
@@ -26,7 +23,7 @@ def rows(classes: int) -> Tensor:
         s * torch.randn(60 if classes < 50 else 8, classes, dtype=torch.float64, generator=generator)
         for s in (0.3, 1, 3)
     ]
-    groups = [row(*[0.0] * (classes // 2), *[-gap] * (classes - classes // 2)) for gap in (0, 1, 4, 10)]
+    groups = [vector(*[0.0] * (classes // 2), *[-gap] * (classes - classes // 2)) for gap in (0, 1, 4, 10)]
     return torch.cat([*drawn, torch.stack(groups)])
 
 
@@ -64,10 +61,10 @@ def test_closed_forms_of_two_classes(dtype: torch.dtype, tolerance: float) -> No
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_gradients(noise: batched.Common) -> None:
-    theta = torch.stack([row(0.3, -1.2, 2.0, 0.0), row(0.0, 0.0, 0.0, -5.0)]).requires_grad_()
+    theta = torch.stack([vector(0.3, -1.2, 2.0, 0.0), vector(0.0, 0.0, 0.0, -5.0)]).requires_grad_()
     for function in (batched.probabilities, batched.log_probabilities, batched.negative_entropy):
         assert torch.autograd.gradcheck(lambda x, f=function: f(x, noise), theta)
-    v = row(1.0, -2.0, 0.5, 3.0)
+    v = vector(1.0, -2.0, 0.5, 3.0)
     (ours,) = torch.autograd.grad((batched.probabilities(theta, noise) * v).sum(), theta)
     (per_row,) = torch.autograd.grad((argmax.probabilities(theta, noise) * v).sum(), theta)
     assert (ours - per_row).abs().max() < 1e-13
@@ -96,7 +93,7 @@ def test_negative_entropy_and_its_gradient_two_ways(noise: batched.Common) -> No
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_a_class_of_minus_infinity_is_no_class(noise: batched.Common, dtype: torch.dtype) -> None:
-    small = torch.stack([row(0.5, -1.0, 2.0), row(0.0, 0.0, -9.0)]).to(dtype).requires_grad_()
+    small = torch.stack([vector(0.5, -1.0, 2.0), vector(0.0, 0.0, -9.0)]).to(dtype).requires_grad_()
     padded = torch.cat([small.detach(), torch.full((2, 4), -math.inf, dtype=dtype)], -1).requires_grad_()
     tolerance = {torch.float32: 2e-6, torch.float64: 1e-13}[dtype]  # more classes, another step
     v = torch.arange(7, dtype=dtype)
@@ -154,5 +151,5 @@ def test_many_rows_are_cut_and_joined() -> None:
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)
 def test_a_row_without_a_law_gives_nan(noise: batched.Common) -> None:
-    theta = torch.stack([row(0.0, math.nan), row(math.inf, 0.0), row(-math.inf, -math.inf), row(1.0, 0.0)])
+    theta = torch.stack([vector(0.0, math.nan), vector(math.inf, 0.0), vector(-math.inf, -math.inf), vector(1.0, 0.0)])
     assert batched.probabilities(theta, noise).isnan().all(-1).tolist() == [True, True, True, False]

@@ -5,31 +5,32 @@ from fractions import Fraction
 
 import pytest
 import torch
+from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp.perturb import argmax, discrete, inversion, softmax
 from sumexp.perturb.noises import Discrete, Gaussian, Gumbel, Uniform, point_mass, signs
 from sumexp.perturb.representation import HalfSpace
+from tests.exact import vector
 
 THETA = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
 
 
-def real(*values: float) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
-@pytest.mark.parametrize("tau", [0.05, 0.5, 3.0])
+@pytest.mark.parametrize("tau", [1e-6, 0.01, 0.3, 3.0])
 def test_gumbel_softmax_at_a_temperature_is_that_at_its_inverse(tau: float) -> None:
     # E softmax((theta + gamma)/tau) = P(theta_j + gamma_j + tau G_j wins) = E softmax(theta + tau G).
     one = softmax.mean(THETA, Gumbel(), tau)
     other = softmax.mean(THETA / tau, Gumbel(), 1 / tau)
     assert (one / other - 1).abs().max() < 1e-12
+    # The potentials differ by the means of the two noises.
+    gap = softmax.potential(THETA, Gumbel(), tau) - softmax.potential(THETA, Gumbel(scale=tau), 1.0)
+    assert abs(gap.item() - euler_gamma * (1 - tau)) < 1e-13
     # The slopes are in the ratio 1/tau, so the condition number is the same.
     ratio = softmax.hessian(THETA, Gumbel(), tau) / softmax.hessian(THETA / tau, Gumbel(), 1 / tau)
     assert (ratio * tau - 1).abs().max() < 1e-11
 
 
-@pytest.mark.parametrize("theta", [THETA, real(1, 0), torch.arange(1, 11, dtype=torch.float64).log().neg()], ids=len)
+@pytest.mark.parametrize("theta", [THETA, vector(1, 0), torch.arange(1, 11, dtype=torch.float64).log().neg()], ids=len)
 def test_bias_of_the_gumbel_softmax_is_quadratic_in_the_temperature(theta: Tensor) -> None:
     # First term pi^2/6 tau^2 p_i (sum p_j^2 - p_i); what is left is of order tau^3.
     p = theta.softmax(-1)
@@ -60,22 +61,22 @@ def test_at_equal_law_and_less_scatter_gaussian_noise_is_better_conditioned() ->
 def test_exercise_1_four_sets() -> None:
     assert HalfSpace((1.0, 1.0, 0.0), 5.0).complete
     assert not HalfSpace((-1.0, 1.0, 0.0)).complete
-    theta = inversion.softmax_parameters(real(0.7, 0.2, 0.1))
+    theta = inversion.softmax_parameters(vector(0.7, 0.2, 0.1))
     assert bool((theta - theta.max() <= 0).all())
 
 
 def test_exercise_2_a_narrow_layer_misses_laws() -> None:
-    weight, v = real(1, 0, 0, 1, -1, 0, 0, -1).reshape(4, 2), real(1, -1, 1, -1)
+    weight, v = vector(1, 0, 0, 1, -1, 0, 0, -1).reshape(4, 2), vector(1, -1, 1, -1)
     assert (v @ weight).tolist() == [0.0, 0.0]
-    h = real(0.4, -1.2)
+    h = vector(0.4, -1.2)
     assert abs((weight @ h).log_softmax(-1) @ v) < 1e-14
     assert abs(softmax.mean(weight @ h).log() @ v) > 1e-3
 
 
 def test_exercise_3_an_edge_is_attained_on_a_half_line() -> None:
     for b in (-2.0, -3.0, -50.0):
-        assert (argmax.probabilities(real(0, 0, b), Uniform()) - real(0.5, 0.5, 0)).abs().max() < 1e-14
-    assert argmax.probabilities(real(0, 0, -1.99), Uniform())[2] > 0
+        assert (argmax.probabilities(vector(0, 0, b), Uniform()) - vector(0.5, 0.5, 0)).abs().max() < 1e-14
+    assert argmax.probabilities(vector(0, 0, -1.99), Uniform())[2] > 0
 
 
 def test_exercise_4_ties_of_three() -> None:

@@ -20,21 +20,15 @@ from sumexp.chapters.fits import objectives
 from sumexp.perturb import argmax, batched, inversion, learner, representation, softmax
 from sumexp.perturb._nodes import grid
 from sumexp.perturb.noises import (
-    Cauchy,
     Discrete,
     Gaussian,
     Gumbel,
-    Logistic,
-    Uniform,
     signs,
 )
 from sumexp.perturb.representation import HalfSpace
 from sumexp.perturb.transforms import Noise
+from tests.exact import vector
 from tests.perturb.standard import CONTINUOUS, FINITE
-
-
-def real(*values: float) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def by_enumeration(theta: Tensor, noise: Discrete, tau: float) -> Tensor:
@@ -42,19 +36,8 @@ def by_enumeration(theta: Tensor, noise: Discrete, tau: float) -> Tensor:
     total = torch.zeros_like(theta)
     for drawn in product(zip(noise.values, noise.weights, strict=True), repeat=len(theta)):
         weight = math.prod(float(w) for _, w in drawn)
-        total += weight * torch.softmax((theta + real(*(float(v) for v, _ in drawn))) / tau, -1)
+        total += weight * torch.softmax((theta + vector(*(float(v) for v, _ in drawn))) / tau, -1)
     return total
-
-
-# -- nodes ------------------------------------------------------------------------------------------------------------
-
-
-def test_atoms_far_apart() -> None:
-    # Signs at tau = 0.03, theta = (1, 0): the difference of the noises is -2, 0, 2, so P(1 wins) = 3/4.
-    assert (softmax.mean(real(1, 0), signs(), 0.03) - real(0.75, 0.25)).abs().max() < 1e-13
-    # Atoms 0 and 60: equal with probability 1/2, else the noise decides.
-    law = softmax.mean(real(1, 0), Discrete((0, 60), (0.5, 0.5)))
-    assert abs(law[0].item() - (0.25 + 0.5 / (1 + math.exp(-1)))) < 1e-14
 
 
 @settings(deadline=None, max_examples=60)
@@ -67,8 +50,8 @@ def test_atoms_far_apart() -> None:
 def test_any_atoms_against_enumeration(values: list[float], theta: list[float], tau: float, random: Any) -> None:
     raw = [10 ** random.uniform(-6, 0) for _ in values]
     noise = Discrete(tuple(values), tuple(Fraction(w / math.fsum(raw)) for w in raw))
-    expected = by_enumeration(real(*theta), noise, tau)
-    found = softmax.mean(real(*theta), noise, tau)
+    expected = by_enumeration(vector(*theta), noise, tau)
+    found = softmax.mean(vector(*theta), noise, tau)
     assert (found - expected).abs().max() < 1e-10
     near = expected > 1e-20
     assert (found / expected - 1)[near].abs().max() < 1e-9  # (theta + value) / tau has lost that much itself
@@ -83,7 +66,7 @@ def test_a_million_between_atoms_costs_no_more_nodes() -> None:
 @pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
 @pytest.mark.parametrize("loc", [100.0, -1e8])
 def test_a_shift_changes_no_law(noise: Noise, loc: float) -> None:
-    theta, moved = real(1, 0, -2), type(noise)(loc=loc)  # type: ignore[call-arg]
+    theta, moved = vector(1, 0, -2), type(noise)(loc=loc)  # type: ignore[call-arg]
     assert (softmax.mean(theta, moved, 0.7) - softmax.mean(theta, noise, 0.7)).abs().max() < 1e-15
     assert (argmax.probabilities(theta, moved) - argmax.probabilities(theta, noise)).abs().max() < 1e-7
 
@@ -95,7 +78,7 @@ def test_small_probabilities_to_their_own_digits(delta: float, tau: float) -> No
     mp.mp.dps = 30
     cuts = [-20, -5, 0, 2, *range(4, 13), 15, 30]
     expected = mp.quad(lambda z: mp.npdf(z, 0, mp.sqrt(2)) / (1 + mp.exp((delta - z) / tau)), cuts)
-    assert abs(softmax.mean(real(delta, 0), Gaussian(), tau)[1].item() / float(expected) - 1) < 1e-13
+    assert abs(softmax.mean(vector(delta, 0), Gaussian(), tau)[1].item() / float(expected) - 1) < 1e-13
 
 
 @pytest.mark.parametrize("noise", FINITE, ids=str)
@@ -113,33 +96,12 @@ def test_cold_transforms_over_g_and_over_the_noise(noise: Any, tau: float) -> No
         assert (one - other)[near].abs().max() < 2e-12
 
 
-@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Logistic(), Cauchy(), Uniform()], ids=str)
-def test_derivatives_where_it_is_cold(noise: Noise) -> None:
-    theta = real(0.5, 0, -1).requires_grad_()
-    tau = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
-    slopes = torch.autograd.grad(softmax.mean(theta, noise, tau)[0], (theta, tau))
-    h = 1e-4
-    at = lambda d, t: softmax.mean(real(0.5 + d, 0, -1), noise, 0.3 + t)[0].item()  # noqa: E731
-    assert abs(slopes[0][0].item() - (at(h, 0) - at(-h, 0)) / (2 * h)) < 1e-6
-    assert abs(slopes[1].item() - (at(0, h) - at(0, -h)) / (2 * h)) < 1e-6
-    assert (slopes[0] - softmax.hessian(theta.detach(), noise, 0.3)[0]).abs().max() < 1e-11
-
-
-@pytest.mark.parametrize("tau", [1e-6, 0.01, 0.3])
-def test_cold_gumbel_is_warm_gumbel(tau: float) -> None:
-    # E softmax((theta + g)/tau) = E softmax(theta + tau g), and f differs by the means of the two noises.
-    theta = real(1, 0, -2)
-    assert (softmax.mean(theta, Gumbel(), tau) / softmax.mean(theta, Gumbel(scale=tau), 1.0) - 1).abs().max() < 1e-12
-    gap = softmax.potential(theta, Gumbel(), tau) - softmax.potential(theta, Gumbel(scale=tau), 1.0)
-    assert abs(gap.item() - 0.5772156649015329 * (1 - tau)) < 1e-13
-
-
 @pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e3, 1e200])
 @pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
 def test_any_scale(noise: Any, scale: float) -> None:
     # Parameters in units of the wider of noise and temperature: the softmax below, the argmax above.
     wide = max(scale, 1.0)
-    theta = real(1, 0, -2) * wide
+    theta = vector(1, 0, -2) * wide
     scaled = type(noise)(scale=scale)
     if noise.standard_support[0] > -math.inf and scale > 200:
         with pytest.raises(ValueError, match="for noise with edges"):
@@ -157,7 +119,7 @@ def test_mean_refuses_what_does_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) 
 
     nodes._kept.cache_clear()
     with pytest.raises(ValueError, match="do not serve"):
-        softmax.mean(real(1, 0), Gaussian(), 0.777)
+        softmax.mean(vector(1, 0), Gaussian(), 0.777)
     nodes._kept.cache_clear()
 
 
@@ -165,10 +127,8 @@ def test_half_spaces_up_to_rounding() -> None:
     assert not HalfSpace((0.1, 0.2, -0.3)).complete
     assert HalfSpace((1e-9, 1e-9, 1e-9)).complete
     with pytest.raises(ValueError, match="2 classes, the half space 3"):
-        HalfSpace((1.0, 1.0, -2.0)).contains(real(1, 0))
+        HalfSpace((1.0, 1.0, -2.0)).contains(vector(1, 0))
 
-
-# -- a table of functions and inputs ----------------------------------------------------------------------------------
 
 P = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
 # Functions are looked up when they are called: `tests.fuzz` puts others in their places.

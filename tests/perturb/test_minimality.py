@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from sumexp.perturb import argmax, discrete
-from sumexp.perturb.noises import Discrete, Exponential, Uniform, signs
+from sumexp.perturb.noises import Discrete, Exponential, Uniform
 
 Q = Fraction
 
@@ -44,7 +44,7 @@ def test_the_potential_is_affine_exactly_where_no_outcome_has_a_kink() -> None:
     # The lemma behind both halves, for noise of any kind; here random atoms and random segments, three classes.
     draw = random.Random(1)
     kinks = 0
-    for _ in range(150):
+    for _ in range(80):
         noise = even(draw.sample(range(-4, 5), 3))
         theta, v = ([Q(draw.randint(-6, 6), 4) for _ in range(3)] for _ in range(2))
         kink = has_kink(theta, v, noise)
@@ -52,7 +52,7 @@ def test_the_potential_is_affine_exactly_where_no_outcome_has_a_kink() -> None:
         affine = all(phi[k] - 2 * phi[k + 1] + phi[k + 2] == 0 for k in range(15))
         assert affine == (not kink)
         kinks += kink
-    assert 20 < kinks < 150
+    assert 10 < kinks < 80
 
 
 @pytest.mark.claim("sumexp-kinks", shows="statement", evidence="exact")
@@ -127,8 +127,3 @@ def test_a_class_that_has_lost_can_come_back() -> None:
         theta = theta - 0.5 * argmax.jacobian_product(theta, 2 * (p - 1 / 3), Uniform())
     assert not seen[0]
     assert (p - 1 / 3).abs().max() < 1e-3
-
-
-def test_signs_share_a_law_on_a_segment() -> None:
-    assert bend([Q(1, 10), Q(0)], [Q(19, 10), Q(0)], signs()) == 0
-    assert bend([Q(1), Q(0)], [Q(2), Q(0)], signs()) > 0

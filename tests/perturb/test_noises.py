@@ -136,22 +136,6 @@ def test_means(noise: Noise) -> None:
     assert abs(Gumbel.mean_zero(3.0).mean) < 1e-15
 
 
-def test_mean_zero_gumbel_density_has_mass_one_mean_zero_and_variance_pi_squared_over_six() -> None:
-    import sympy as sp
-
-    # With y = e^{-(t+c)}: the density is e^{-y} dy, t = -c - log y, so the moments are those of log y under Exp(1):
-    # the integral of e^{-y} log^k y over y > 0 is the k-th derivative of the gamma function at 1.
-    s = sp.symbols("s", positive=True)
-    mass, mean, square = (sp.diff(sp.gamma(s), s, k).subs(s, 1) for k in range(3))
-    assert mass == 1
-    assert sp.simplify(-sp.EulerGamma - mean) == 0
-    assert sp.simplify(sp.EulerGamma**2 + 2 * sp.EulerGamma * mean + square - sp.pi**2 / 6) == 0
-    x = torch.linspace(-3, 9, 25, dtype=torch.float64)
-    c = sp.EulerGamma.evalf(20)
-    expected = torch.exp(-(x + float(c)) - torch.exp(-(x + float(c))))
-    assert (Gumbel.mean_zero().log_density(x).exp() - expected).abs().max() < 1e-15
-
-
 def test_lagrange_weights_reproduce_polynomials() -> None:
     from sumexp.perturb._nodes import POINTS, chebyshev
 

@@ -82,7 +82,7 @@ def test_discrete_noise_by_enumeration(tau: float) -> None:
     assert abs(value - softmax.potential(THETA, noise, tau)) < 2e-14
 
 
-@pytest.mark.parametrize("tau", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("tau", [0.3, 1.0, 2.0])
 @pytest.mark.parametrize("noise", [*FINITE, signs()], ids=str)
 def test_gradient_of_the_potential_is_the_mean_and_its_jacobian_the_hessian(noise: Noise, tau: float) -> None:
     # The missing 1/tau of an unscaled Hessian would show here, not in a comparison with simulated moments.
@@ -93,8 +93,11 @@ def test_gradient_of_the_potential_is_the_mean_and_its_jacobian_the_hessian(nois
     assert (jacobian - softmax.hessian(THETA, noise, tau)).abs().max() < 1e-11
 
 
-# At 0.45 the expectation over an exponential noise is one over G, whose nodes move with the edge of the support.
-@pytest.mark.parametrize("noise, at_tau", [*((noise, 0.7) for noise in NOISES), (Exponential(), 0.45)], ids=str)
+# Below 1/2 the expectation is over G; with noise that has an edge its nodes move with the edge.
+COLD = [(Gumbel(), 0.3), (Gaussian(), 0.3), (Logistic(), 0.3), (Uniform(), 0.3), (Exponential(), 0.45)]
+
+
+@pytest.mark.parametrize("noise, at_tau", [*((noise, 0.7) for noise in NOISES), *COLD], ids=str)
 def test_derivative_in_the_temperature(noise: Noise, at_tau: float) -> None:
     tau, h = torch.tensor(at_tau, dtype=torch.float64, requires_grad=True), at_tau / 700
     (slope,) = torch.autograd.grad(softmax.mean(THETA, noise, tau)[1], tau)
@@ -151,7 +154,7 @@ def test_point_mass_is_the_softmax_itself() -> None:
     assert abs(softmax.potential(THETA, point_mass(), 0.7) - 0.7 * torch.logsumexp(THETA / 0.7, -1)) < 1e-14
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=6),
     st.sampled_from([Gumbel(), Gaussian(), Uniform(), signs()]),
@@ -187,8 +190,8 @@ def test_many_classes_at_a_small_temperature(noise: Noise, tau: float) -> None:
 
 
 @pytest.mark.parametrize("noise", [Gumbel(), Uniform()], ids=str)
-def test_ten_thousand_classes(noise: Noise) -> None:
-    theta = 3 * torch.randn(10_000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+def test_thousands_of_classes(noise: Noise) -> None:
+    theta = 3 * torch.randn(3_000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     p = softmax.mean(theta, noise)
     assert abs(p.sum().item() - 1) < 1e-12
     # The order of theta is the order of p.
@@ -216,7 +219,7 @@ def _sum_of_squares(theta: Tensor, noise: Noise) -> float:
 def test_minutes_of_work_and_gigabytes_are_refused_at_once(noise: Noise, classes: int) -> None:
     """Of a thousand classes the first took more than ten minutes, with nothing said, and the last took 18 GB."""
     theta = torch.linspace(-1, 1, classes, dtype=torch.float64)
-    said = rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: take fewer"
+    said = rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: use fewer"
     with pytest.raises(ValueError, match=said):
         softmax.mean(theta, noise, 0.7)
 

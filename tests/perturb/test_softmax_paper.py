@@ -2,8 +2,7 @@
 
 import math
 from fractions import Fraction
-from itertools import product
-from math import e, exp
+from math import e
 
 import pytest
 import sympy as sp
@@ -25,6 +24,7 @@ from sumexp.perturb.noises import (
 )
 from sumexp.perturb.representation import HalfSpace, nearest_attained, smallest_eigenvalue
 from sumexp.perturb.transforms import Noise
+from tests.exact import vector
 from tests.perturb.standard import CONTINUOUS
 
 Q = Fraction
@@ -34,17 +34,10 @@ points = st.lists(st.floats(-6, 6), min_size=3, max_size=3)
 some_noise = st.sampled_from([Gumbel(), Gaussian(), Uniform(), signs()])
 
 
-def vector(*values: float) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
-
-
 def quadratic_form(p: list[sp.Expr], v: list[sp.Expr]) -> sp.Expr:
     """v^T (diag(p) - p p^T) v."""
     mean = sum(a * b for a, b in zip(p, v, strict=True))
     return sum(a * b**2 for a, b in zip(p, v, strict=True)) - mean**2
-
-
-# -- section 3: the softmax -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("perturb-complete-def", shows="counterexample", evidence="proof")
@@ -54,16 +47,6 @@ def test_no_softmax_and_no_average_of_softmaxes_has_an_entry_zero() -> None:
     y, rest = sp.symbols("y S", positive=True)
     assert (y / (y + rest)).is_positive
     assert sp.simplify(1 - y / (y + rest)).is_positive
-
-
-@pytest.mark.claim("perturb-complete-def", shows="correction", evidence="quadrature")
-@settings(deadline=None, max_examples=25)
-@given(points, some_noise)
-def test_the_relative_interior_is_reached_and_nothing_else(values: list[float], noise: Noise) -> None:
-    p = torch.softmax(vector(*values), -1)
-    theta = inversion.softmax_parameters(p, noise)
-    assert (softmax.mean(theta, noise) / p - 1).abs().max() < 1e-12
-    assert bool((softmax.mean(vector(*values), noise) > 0).all())
 
 
 @pytest.mark.claim("perturb-softmax-complete", shows="correction", evidence="proof")
@@ -161,9 +144,6 @@ def test_each_of_the_three_conditions_can_fail_alone() -> None:
     assert uniform.probability(2) == uniform.probability(3) == 1
 
 
-# -- section 4: Perturb-Softmax ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("perturb-lse-expected", shows="statement", evidence="quadrature")
 @settings(deadline=None, max_examples=25)
 @given(points, points, some_noise, st.sampled_from([0.5, 1.0, 2.0]))
@@ -259,11 +239,14 @@ def test_a_set_is_complete_exactly_if_its_shifts_fill_the_space() -> None:
 
 @pytest.mark.claim("perturb-thm-4-1", shows="correction", evidence="quadrature")
 @pytest.mark.claim("perturb-range", shows="statement", evidence="quadrature")
+@pytest.mark.claim("perturb-complete-def", shows="correction", evidence="quadrature")
 @settings(deadline=None, max_examples=20)
 @given(points, some_noise)
 def test_sets_whose_shifts_fill_the_space_reach_every_target(values: list[float], noise: Noise) -> None:
     p = torch.softmax(vector(*values), -1)
     theta = inversion.softmax_parameters(p, noise)
+    assert (softmax.mean(theta, noise) / p - 1).abs().max() < 1e-12
+    assert bool((softmax.mean(vector(*values), noise) > 0).all())  # nothing else is reached
     # A half space whose normal does not sum to 0.
     assert HalfSpace((1.0, 0.0, 0.0), -5.0).complete
     low = theta - theta[0] - 5
@@ -298,14 +281,6 @@ def test_zero_one_vectors_are_limits_and_no_values(noise: Noise) -> None:
     assert others[-1] < (3 / (math.pi * 40) * 1.1 if noise == Cauchy() else 1e-14)
 
 
-def test_the_potential_is_no_maximum_of_finitely_many_linear_functions() -> None:
-    # E9. max(theta_1, theta_2) is affine on (1, 2) x {0}; already without noise f is not: 2 lse(1.5) < lse(1) + lse(2).
-    lse = lambda x: math.log(exp(x) + 1)  # noqa: E731
-    assert max(1.0, 0) + max(2.0, 0) == 2 * max(1.5, 0)
-    assert lse(1) + lse(2) - 2 * lse(1.5) > 0.03
-    assert softmax.potential(vector(1, 0), point_mass()).item() > 1
-
-
 @pytest.mark.claim("perturb-73-smooth", shows="statement", evidence="proof")
 def test_the_potential_is_smooth_and_convex_as_a_mean_of_such_functions() -> None:
     # For each value g of the noise the second derivative along v is the pair sum of test_softmax_is_minimal...,
@@ -314,12 +289,9 @@ def test_the_potential_is_smooth_and_convex_as_a_mean_of_such_functions() -> Non
     d = sp.symbols("d", real=True)
     pair = y * z * d**2 / (y + z) ** 2
     assert sp.factor(d**2 / 4 - pair) == d**2 * (y - z) ** 2 / (4 * (y + z) ** 2)
-    # The derivatives of softmax are polynomials in it, so all those of log-sum-exp are bounded, whatever the noise: the
-    # mean has derivatives of every order, and is closed and proper, as it is continuous and finite.
-    theta = sp.symbols("theta1:4", real=True)
-    p = [sp.exp(t) / sum(map(sp.exp, theta)) for t in theta]
-    for i, j in product(range(3), repeat=2):
-        assert sp.simplify(sp.diff(p[i], theta[j]) - p[i] * (int(i == j) - p[j])) == 0
+    # The derivatives of softmax are polynomials in it (test_gradient_and_hessian_of_log_sum_exp), so all those of
+    # log-sum-exp are bounded, whatever the noise: the mean has derivatives of every order, and is closed and proper, as
+    # it is continuous and finite.
 
 
 @pytest.mark.claim("perturb-lemma-4-2", shows="statement", evidence="proof")
@@ -354,9 +326,6 @@ def test_the_mean_is_strictly_monotone(one: list[float], two: list[float], noise
         assert (moved * difference).sum() > 0
     # The condition is needed as well: a shift changes nothing.
     assert (softmax.mean(a + 3, noise) - softmax.mean(a, noise)).abs().max() < 1e-13
-
-
-# -- the learner ------------------------------------------------------------------------------------------------------
 
 
 def test_a_learner_on_the_half_space_stops_short_of_its_target() -> None:

@@ -5,10 +5,10 @@ mixed difference
 
 .. math:: \Delta G = \sum_{A \subseteq [n]} (-1)^{n-|A|}\, G(a^A)
 
-is zero for the mean of every algorithm that is guaranteed to read fewer than n distinct negatives, and neither for the
-softmax nor for its logarithm: at some corner the bias is at least :math:`|\Delta F| / 2^n`. If the *target* may be
-skipped, the difference over all n + 1 exponentials is not zero where :math:`u_i \ge v_0` for all i >= 1. The proofs are
-in the chapter :doc:`/notebooks/bias`.
+is zero for the mean of every algorithm that is guaranteed to read fewer than n distinct negatives. It is not zero for
+the softmax or its logarithm, so at some corner the bias is at least :math:`|\Delta F| / 2^n`. If the *target* may be
+skipped, the difference over all n + 1 exponentials is not zero where :math:`u_i \ge v_0` for all i >= 1. Proofs:
+:doc:`/notebooks/bias`.
 """
 
 import math
@@ -23,7 +23,7 @@ from sumexp.bias.rational import Point, Rational, box, softmax
 from sumexp.bias.reading import History, Scheme, describe, distinct, outcomes
 
 MOST_CORNERS = MOST_SIDES = 2**14
-"""Above that a certificate by enumeration takes minutes, and a cube's closed form has too long numbers."""
+"""With more, enumeration takes minutes, and the numbers of a cube's closed form are too long."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,18 @@ class Certificate:
     lower: Point
     upper: Point
     value: Fraction  # the functional of the target, not zero; for ``log`` the rational r != 1 whose logarithm it is
-    difference: float  # the functional of the target
-    bias: float  # that every estimator of the scheme has at some corner at least: |difference| / 2^n
-    histories: int  # how many were checked; the functional of each one's probability is exactly zero
+    difference: float  # the same in floating point
+    bias: float  # |difference| / 2^n, the least bias of an estimator of the scheme at its worst corner
+    histories: int  # the number checked; the functional is exactly zero on the probability of each
 
 
 def corners(lower: Sequence[Rational], upper: Sequence[Rational]) -> Iterator[tuple[int, Point]]:
-    """The sign of each corner of the box, and the corner."""
+    """The corners of the box with their signs."""
     u, v = box(lower, upper)
     if 2 ** len(u) > MOST_CORNERS:
         raise ValueError(
-            f"a box with {len(u)} sides has 2^{len(u)} corners, more than the {MOST_CORNERS} that are enumerated; "
-            "for a cube take cube_difference, or minimax.lower_bound, which need no enumeration"
+            f"a box with {len(u)} sides has 2^{len(u)} corners; at most {MOST_CORNERS} are enumerated. For a cube use "
+            "cube_difference or minimax.lower_bound"
         )
     for point in product(*zip(u, v, strict=True)):
         low = sum(x == y for x, y in zip(point, u, strict=True))
@@ -83,12 +83,12 @@ def cube_difference(n: int, low: Rational, high: Rational) -> Fraction:
     """  # noqa: D415
     (u,), (v,) = box([low], [high])
     if not 1 <= n <= MOST_SIDES:
-        raise ValueError(f"n is {n}; a cube has from one to {MOST_SIDES} sides, beyond which this takes minutes")
+        raise ValueError(f"n is {n}; a cube must have from 1 to {MOST_SIDES} sides")
     return math.factorial(n) * (u - v) ** n / math.prod(1 + n * u + j * (v - u) for j in range(n + 1))
 
 
 def annihilated(scheme: Scheme, lower: Sequence[Rational], upper: Sequence[Rational]) -> dict[History, Fraction]:
-    """The mixed difference of the probability of each history the scheme can stop with; 0 unless it holds all n."""
+    """The mixed difference of the probability of each final history; 0 unless the history has all n negatives."""
     differences: defaultdict[History, Fraction] = defaultdict(Fraction)
     for sign, point in corners(lower, upper):
         for history, probability in outcomes(scheme, point).items():
@@ -113,7 +113,7 @@ def certify(
 
     Raises:
         ValueError: if the scheme may read all n negatives, the target's difference vanishes on this box (as it can for
-            a negative's softmax), or the box is not one or too large.
+            a negative's softmax), or the box is invalid or too large.
     """
     differences = annihilated(scheme, lower, upper)
     for history, difference in differences.items():
@@ -127,7 +127,8 @@ def certify(
         if target != "log":
             raise ValueError(f"target is {target!r}; give a function of the point, or 'log'")
         value = log_difference(lower, upper)
-        size = -_log(value)  # log softmax = -log(1 + S)
+        near = abs(value - 1) < 0.5  # log1p keeps the digits there; log softmax = -log(1 + S)
+        size = -(math.log1p(value - 1) if near else math.log(value.numerator) - math.log(value.denominator))
     else:
         value = mixed_difference(target, lower, upper)
         size = float(value)
@@ -135,9 +136,3 @@ def certify(
         raise ValueError("the mixed difference of this target vanishes on this box; choose other ends")
     u, v = box(lower, upper)
     return Certificate(u, v, value, size, abs(size) / 2 ** len(u), len(differences))
-
-
-def _log(ratio: Fraction) -> float:
-    """The logarithm of a rational near 1, to all digits."""
-    excess = ratio - 1
-    return math.log1p(float(excess)) if abs(excess) < 0.5 else math.log(ratio.numerator) - math.log(ratio.denominator)

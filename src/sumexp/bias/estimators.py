@@ -24,12 +24,12 @@ from sumexp._checks import attributes, typed, whole
 from sumexp.bias.rational import Point, Rational, positive
 
 MOST_ORDERS = 50_000
-"""The most random orders whose moments are enumerated."""
+"""The largest number of random orders that are enumerated."""
 
 
 @dataclass(frozen=True)
 class Schedule:
-    r"""How many negatives are read, and with what probability.
+    r"""Numbers of negatives to read, and their probabilities.
 
     Attributes:
         levels: numbers of reads :math:`j_1 < \dots < j_L`; the last is n.
@@ -68,7 +68,7 @@ class Schedule:
         return self.levels[0] + sum(((b - a) * s for a, b, s in steps), Fraction(0))
 
     def stops(self) -> Iterator[tuple[int, Fraction]]:
-        """The last level's place J - 1 in `levels`, and its probability."""
+        """The index J - 1 of the last level in `levels`, and its probability."""
         for place, (s, t) in enumerate(zip(self.survival, (*self.survival[1:], Fraction(0)), strict=True)):
             yield place, s - t
 
@@ -101,7 +101,7 @@ def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
 
 
 def partial(a: Sequence[Rational], n: int) -> Fraction:
-    """F_j after reading ``a``, j of n negatives: 1/(1 + n/j sum a)."""
+    """F_j = 1/(1 + n/j sum a) after reading ``a``, j of n negatives."""
     return 1 / (1 + Fraction(n, len(a)) * sum(a, start=Fraction(0)))
 
 
@@ -119,7 +119,7 @@ def block_means(schedule: Schedule, blocks: Sequence[Sequence[Rational]]) -> lis
 
 
 def _orders(values: Point, sizes: Sequence[int]) -> Iterator[tuple[Point, ...]]:
-    """All ways to read the values in blocks of these sizes, equally likely; the order within a block is no matter."""
+    """All ways to read the values in blocks of these sizes, equally likely; order within a block does not matter."""
     if not sizes:
         yield ()
         return
@@ -141,7 +141,7 @@ def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int],
         raise ValueError(f"a has {len(values)} entries, but the schedule is for n = {schedule.n}")
     if (orders := factorial(len(values)) // prod(map(factorial, sizes))) > MOST_ORDERS:
         raise ValueError(
-            f"n is {len(values)}: {orders} orders are more than the {MOST_ORDERS} that are enumerated; take variance "
+            f"n is {len(values)}: {orders} orders are more than the {MOST_ORDERS} that are enumerated; use variance "
             "(plain differences, any a), or two_valued_moments if a has two values"
         )
     result: defaultdict[tuple[Fraction, int], Fraction] = defaultdict(Fraction)
@@ -164,15 +164,9 @@ def moments(schedule: Schedule, a: Sequence[Rational]) -> tuple[Fraction, Fracti
 
 
 def mean_square_errors(levels: Sequence[int], log_a: Tensor, tol: float = 1e-12) -> Tensor:
-    r""":math:`v_j = \mathbb E(F_j - F)^2` for each number j of negatives read without replacement, exact by quadrature.
+    r""":math:`v_j = \mathbb E(F_j - F)^2` [..., len(levels)] for j negatives read without replacement, by quadrature.
 
-    Args:
-        levels: numbers of reads, each 1..n.
-        log_a: [..., n] logits of the negatives minus that of the target.
-        tol: relative error of the quadrature, and so of each v.
-
-    Returns:
-        [..., len(levels)].
+    Each of ``levels`` is from 1 to n; the other arguments are those of `variance`.
 
     Raises:
         ValueError: if a level is out of range, or n and the level are too large for the recursion.
@@ -198,7 +192,7 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
     Args:
         schedule: a schedule without antithetic differences.
         log_a: [..., n] logits of the negatives minus that of the target.
-        tol: relative error of each v.
+        tol: relative error of the quadrature, and so of each v.
 
     Returns:
         [...] the variances.
@@ -272,7 +266,7 @@ def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count:
 
 @dataclass(frozen=True)
 class Draws:
-    """Estimates T [batch], unbiased for the softmax of the target, and how many negatives each read [batch]."""
+    """Unbiased estimates T of the target's softmax, and the number of negatives that each read; [batch] each."""
 
     value: Tensor
     reads: Tensor
@@ -287,18 +281,18 @@ def sample(
     generator: torch.Generator,
     device: torch.device | str = "cpu",
 ) -> Draws:
-    r"""Draw unbiased estimates of the softmax, reading only what they need.
+    r"""Draw unbiased estimates of the softmax, reading only the negatives that they need.
 
     Args:
-        schedule: how many negatives are read; see `roulette` and `dyadic`.
+        schedule: see `roulette` and `dyadic`.
         read: from (rows [b], indices [b, j]) to :math:`\log a` [b, j], the logits of these negatives minus that of
             their row's target; for a table ``lambda rows, indices: log_a[rows.unsqueeze(-1), indices]``.
-        batch: number of rows, each with its own order and number of reads.
-        generator: source of all randomness, on ``device``.
-        device: where to work.
+        batch: number of rows; each draws its order and number of reads.
+        generator: on ``device``.
+        device: of the results.
 
     Raises:
-        ValueError: if ``batch`` is negative, or ``read`` returns another shape than it was asked for.
+        ValueError: if ``batch`` is negative, or ``read`` returns a wrong shape.
     """
     if batch < 0:
         raise ValueError(f"batch is {batch}; it must not be negative")
@@ -335,11 +329,7 @@ def _estimate(schedule: Schedule, place: int, log_a: Tensor) -> Tensor:
 def distinct_indices(
     n: int, count: int, rows: int, generator: torch.Generator, device: torch.device | str = "cpu"
 ) -> Tensor:
-    """For each row a uniformly random ordered sample of ``count`` distinct indices below n, int64 [rows, count].
-
-    Raises:
-        ValueError: unless 0 <= count <= n.
-    """
+    """For each row a uniformly random ordered sample of ``count`` distinct indices below n, int64 [rows, count]."""
     if not 0 <= count <= n:
         raise ValueError(f"count is {count}; only 0..{n} distinct indices below {n} can be drawn")
     if 4 * count > n:

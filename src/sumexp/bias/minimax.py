@@ -2,14 +2,14 @@ r"""The minimax bias of estimators that read at most k of the n negatives.
 
 Their means are exactly the sums of functions of at most k coordinates, the space :math:`V_k`. Over a finite set of
 points the minimax bias is the distance of F from :math:`V_k` in the maximum norm. On the corners of a cube [u, v]^n
-everything depends on the number s of high coordinates, and :math:`V_k` becomes the polynomials of degree at most k:
-best approximation of :math:`s \mapsto 1/(1 + (n-s)u + sv)` on {0..n}. For u -> 0 and v -> infinity that function is 1
-at s = 0 and 0 elsewhere, and its distance is the minimax bias over *all* points with positive coordinates
-(:func:`best_estimate_anywhere` attains it). On a bounded box the value at its corners is a lower bound, which is exact
-for k = n - 1; whether it is for smaller k is open. The proofs are in the chapter :doc:`/notebooks/bias`.
+only the number s of high coordinates matters, and :math:`V_k` becomes the polynomials of degree at most k: the problem
+is the best approximation of :math:`s \mapsto 1/(1 + (n-s)u + sv)` on {0..n}. For u -> 0 and v -> infinity that function
+is 1 at s = 0 and 0 elsewhere, and its distance is the minimax bias over *all* points with positive coordinates
+(:func:`best_estimate_anywhere` attains it). On a bounded box the value at its corners is a lower bound; it is exact for
+k = n - 1, and whether it is for smaller k is open. Proofs: :doc:`/notebooks/bias`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, product
@@ -36,9 +36,9 @@ class Approximation:
         values: the function.
         degree: k.
         nodes: k + 2 points of {0..n}, in increasing order, where the error is ``error`` with alternating signs.
-        weights: one for each node, of alternating signs, absolute sum 1: their functional vanishes on the polynomials
+        weights: of the nodes, with alternating signs and absolute sum 1: their functional vanishes on the polynomials
             of degree at most k and is +-``error`` on the function, so no such polynomial is closer.
-        error: the least largest error, exact.
+        error: the minimum of the maximum error, exact.
     """
 
     values: tuple[Fraction, ...]
@@ -68,7 +68,7 @@ def cube(n: int, k: int, low: Rational, high: Rational) -> Approximation:
     """The minimax bias on the corners of [low, high]^n of all estimators that read at most k negatives.
 
     Raises:
-        ValueError: unless 0 <= k < n and 0 < low < high; if n is beyond 4,096 (take `lower_bound` there).
+        ValueError: unless 0 <= k < n <= 4,096 (see `lower_bound` for larger n) and 0 < low < high.
     """
     _exact(n, k)
     return best_approximation(cube_values(n, low, high), k)
@@ -79,7 +79,7 @@ def limit(n: int, k: int) -> Approximation:
     """The minimax bias over all points of R_{>0}^n of all estimators that read at most k negatives, exactly.
 
     Raises:
-        ValueError: unless 0 <= k < n; if n is beyond 4,096.
+        ValueError: unless 0 <= k < n <= 4,096.
     """
     _exact(n, k)
     return best_approximation(limit_values(n), k)
@@ -133,14 +133,14 @@ def reads_needed(n: int, bias: Rational) -> int:
 def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
     """A bias that no estimator with at most k reads can avoid at the corners, for any n, in rational arithmetic.
 
-    A floating-point exchange proposes k + 2 nodes: the bound holds for any, and is the minimax bias for the best.
+    A floating-point exchange proposes k + 2 nodes. The bound holds for any nodes; the best give the minimax bias.
 
     Args:
         values: F at the corners by the number of high coordinates, `cube_values` or `limit_values`.
-        k: how many negatives are read.
+        k: number of negatives read.
 
     Raises:
-        ValueError: unless 0 <= k < n and each value is from 0 to 1, as those of a softmax.
+        ValueError: unless 0 <= k < n and each value is from 0 to 1.
     """
     n = len(values) - 1
     fewer_reads(n, k)
@@ -151,11 +151,7 @@ def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
 
 
 def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation:
-    """Remez's exchange on {0..n}: proposed in floating point, finished and proved in integers.
-
-    Raises:
-        ValueError: unless 0 <= degree < n; if n is beyond 4,096.
-    """
+    """Remez's exchange on {0..n}, 0 <= degree < n <= 4,096: proposed in floating point, proved in integers."""
     _exact(len(values) - 1, degree)
     nodes = _exchange_in_floats(values, degree)
     while True:
@@ -165,7 +161,7 @@ def best_approximation(values: Sequence[Fraction], degree: int) -> Approximation
         if max(abs(error) for error in errors) <= level:
             return Approximation(tuple(values), degree, nodes, weights, level)
         worst = max(range(len(values)), key=lambda s: abs(errors[s]))
-        # At level 0 nothing alternates: the polynomial interpolates the nodes, and any set with a point off it will do.
+        # At level 0 the polynomial interpolates the nodes; take any point off it.
         nodes = _exchange(errors, level, degree + 2) if level else tuple(sorted({*nodes[1:], worst}))
 
 
@@ -174,8 +170,8 @@ def _exact(n: int, k: int) -> None:
     fewer_reads(n, k)
     if n > MOST_CLASSES:
         raise ValueError(
-            f"n is {n}, more than the {MOST_CLASSES} that are done exactly; lower_bound holds for any n and is "
-            "as sharp where floating point finds the best nodes"
+            f"n is {n}, more than the {MOST_CLASSES} of the exact exchange; use lower_bound, which holds for any n and "
+            "is as sharp where floating point finds the best nodes"
         )
 
 
@@ -193,7 +189,7 @@ def _functional(values: Sequence[Fraction], nodes: Sequence[int], weights: Seque
 
 
 def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> list[Fraction]:
-    """f - p on {0..n}, p the polynomial whose error at the nodes has one size and alternating signs."""
+    """f - p on {0..n}, where p is the polynomial with errors of equal size and alternating signs at the nodes."""
     level = _functional(values, nodes, weights)
     products = [prod(t - s for s in nodes if s != t) for t in nodes]
     levels = [level if w > 0 else -level for w in weights]
@@ -212,7 +208,7 @@ def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[
 
 
 def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction | float, count: int) -> tuple[int, ...]:
-    """``count`` points with alternating errors, none smaller than ``level``, the largest among them; none if fewer."""
+    """``count`` points with alternating errors of at least ``level``, among them the largest; empty if too few."""
     peaks: list[int] = []
     for s, error in enumerate(errors):
         if abs(error) < level:
@@ -231,13 +227,13 @@ def _exchange(errors: Sequence[Fraction] | NDArray[np.float64], level: Fraction 
     return tuple(peaks[best : best + count])
 
 
-def _exchange_in_floats(values: Sequence[Fraction], degree: int, rounds: int = 60) -> tuple[int, ...]:
-    """Nodes that are best or nearly so; floating point cannot tell below about 1e-13."""
+def _exchange_in_floats(values: Sequence[Fraction], degree: int) -> tuple[int, ...]:
+    """Nodes that are optimal up to about 1e-13."""
     n, count = len(values) - 1, degree + 2
     nodes = _chebyshev(n, count)
     f, s = np.array([float(value) for value in values]), np.arange(n + 1, dtype=np.float64)
     best, best_level = nodes, -1.0
-    for _ in range(rounds):
+    for _ in range(60):
         t = np.array(nodes, dtype=np.float64)
         apart = t[:, None] - t[None, :] + np.eye(count)
         size = -np.log(np.abs(apart)).sum(1)
@@ -274,20 +270,17 @@ def _chebyshev(n: int, count: int) -> tuple[int, ...]:
     return tuple(nodes)
 
 
-def on_grid(
-    axes: Sequence[Sequence[Rational]], k: int, target: Callable[[Point], Fraction] = softmax
-) -> tuple[Fraction, dict[Point, Fraction]]:
+def on_grid(axes: Sequence[Sequence[Rational]], k: int) -> tuple[Fraction, dict[Point, Fraction]]:
     r"""The minimax bias on a small grid by an exact linear program, and the measure that certifies it.
 
     It maximises :math:`\int F\,d\mu` over the measures of norm 1 on the grid that vanish on :math:`V_k`.
 
     Args:
         axes: the values of each coordinate, at least two each.
-        k: how many negatives are read.
-        target: the function to estimate.
+        k: number of negatives read.
 
     Raises:
-        ValueError: unless 0 <= k < n; if an axis is not positive and increasing, or the grid has over 100 points.
+        ValueError: unless 0 <= k < n, each axis is positive and increasing, and the grid has at most 100 points.
     """
     fewer_reads(len(axes), k)
     sides = [positive(f"axes[{i}]", axis) for i, axis in enumerate(axes)]
@@ -297,7 +290,7 @@ def on_grid(
     if (size := prod(map(len, sides))) > MOST_POINTS:
         raise ValueError(
             f"the grid has {size} points, more than the {MOST_POINTS} of the exact linear program; for a cube's "
-            "corners take minimax.cube, whose exchange reaches n = 4,096"
+            "corners use minimax.cube"
         )
     points = list(product(*sides))
     rows = [
@@ -307,7 +300,7 @@ def on_grid(
         for levels in product(*(sides[i][1:] for i in chosen))
     ]
     matrix = [[*row, *(-entry for entry in row)] for row in rows] + [[Fraction(1)] * (2 * size)]
-    values = [target(point) for point in points]
+    values = [softmax(point) for point in points]
     best, solution = maximise(
         [*values, *(-value for value in values)], matrix, [Fraction(0)] * len(rows) + [Fraction(1)]
     )
@@ -317,10 +310,10 @@ def on_grid(
 
 @typed
 def cost_variance_bound(n: int) -> tuple[Fraction, int]:
-    r"""What every unbiased T must pay: :math:`\sup_a \mathbb E T^2 \cdot \sup_a \mathbb E[\text{reads}] \ge` this.
+    r"""A lower bound of :math:`\sup_a \mathbb E T^2 \cdot \sup_a \mathbb E[\text{reads}]` for unbiased T, and its k.
 
     Stopping T after k reads biases it by at most :math:`\sqrt{\mathbb E T^2\, P(\text{reads} > k)}`, and by at least
-    :math:`\mathrm{dist}_k`; with Markov's inequality that makes :math:`\max_k (k+1)\,\mathrm{dist}_k^2`, exact, and k.
+    :math:`\mathrm{dist}_k`. With Markov's inequality the bound is :math:`\max_k (k+1)\,\mathrm{dist}_k^2`, exact.
 
     Raises:
         ValueError: unless n is from 1 to 4,096.

@@ -1,12 +1,12 @@
 r"""The paper's own proof of Theorem 3.1, executed in rational arithmetic.
 
 Suppose :math:`f_k` is symmetric and unbiased for :math:`F(a) = 1/(1 + \sum a_i)` under uniform sampling of k of the n
-negatives. At the point with m entries :math:`b_2` and n - m entries :math:`b_1` that says, with g(j) the value of
+negatives. At the point with m entries :math:`b_2` and n - m entries :math:`b_1` this means, with g(j) the value of
 :math:`f_k` at j copies of :math:`b_2`,
 
 .. math:: \frac1{1+(n-m)b_1+mb_2} = \binom nk^{-1}\sum_{j=0}^m \binom{n-m}{k-j}\binom mj\, g(j), \qquad m \le k,
 
-which fixes g(0), ..., g(k) one after the other; but g(k) is :math:`f_k(b_2,\dots,b_2) = 1/(1+nb_2)` already.
+which fixes g(0), ..., g(k) one after the other. But g(k) must also be :math:`f_k(b_2,\dots,b_2) = 1/(1+nb_2)`.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def value(n: int, low: Rational, high: Rational, m: int) -> Fraction:
 
 
 def forced(n: int, k: int, low: Rational, high: Rational) -> list[Fraction]:
-    """g(0), ..., g(k): what (21) forces upon an unbiased estimator, solved one equation after the other."""
+    """g(0), ..., g(k), the values that (21) forces upon an unbiased estimator."""
     if k != n:
         fewer_reads(n, k)
     g: list[Fraction] = []
@@ -64,20 +64,20 @@ class Contradiction:
     largest: Fraction  # c* = max |c(j, l)|
     low: Fraction  # b_1 = (2 (k + 1) c* - 1) / (n - k)
     high: Fraction  # b_2 = 1/n
-    required: Fraction  # 1 / (1 + n b_2) = 1/2, what g(k) must be
-    forced: Fraction  # g(k), what the other equations make it
-    bound: Fraction  # (k + 1) c* / (1 + (n - k) b_1), which exceeds |g(k)| and is 1/2 too
+    required: Fraction  # g(k) = 1 / (1 + n b_2) = 1/2 by the last equation
+    forced: Fraction  # g(k) by the other equations
+    bound: Fraction  # (k + 1) c* / (1 + (n - k) b_1) = 1/2, which exceeds |g(k)|
 
 
 def contradiction(n: int, k: int) -> Contradiction:
     """Run the paper's proof for one pair 1 <= k < n, exactly.
 
     Raises:
-        ValueError: unless 1 <= k < n; for k = 0 step (33) of the paper is an equality, and a constant is no estimator.
+        ValueError: unless 1 <= k < n; for k = 0 step (33) of the paper is an equality.
     """
     fewer_reads(n, k)
     if k == 0:
-        raise ValueError("k is 0: the printed proof needs k >= 1 (a constant is not unbiased, whatever it is)")
+        raise ValueError("k is 0: the printed proof needs k >= 1 (no constant is unbiased)")
     largest = max(abs(entry) for row in coefficients(n, k) for entry in row)
     low, high = (2 * (k + 1) * largest - 1) / (n - k), Fraction(1, n)
     return Contradiction(

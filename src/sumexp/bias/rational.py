@@ -15,7 +15,7 @@ def positive(name: str, values: Sequence[Rational], zero: bool = False) -> Point
     r"""The values as fractions, :math:`a_i = e^{\hat y^-_i - \hat y^+} > 0`; a logit of :math:`-\infty` is the value 0.
 
     Raises:
-        ValueError: if there is none, or one is negative, or 0 unless ``zero`` allows it.
+        ValueError: if there is no value, or a value is negative, or 0 without ``zero``.
     """
     if len(values) == 0:
         raise ValueError(f"{name} is empty; give one number for each negative")
@@ -72,10 +72,10 @@ def maximise(
 ) -> tuple[Fraction, list[Fraction]]:
     """The maximum of objective·x over x >= 0 with matrix x = right >= 0, and a solution, in exact arithmetic.
 
-    The simplex method in two phases, with Bland's rule, so that it ends.
+    The two-phase simplex method with Bland's rule, which terminates.
 
     Raises:
-        ValueError: if nothing is feasible or nothing bounds the objective.
+        ValueError: if the program is infeasible or unbounded.
     """
     m, width = len(matrix), len(objective)
     unit = [[Fraction(int(i == j)) for j in range(m)] for i in range(m)]
@@ -89,7 +89,7 @@ def maximise(
         raise ValueError("the linear program has no feasible point")
     for i in [i for i, column in enumerate(basis) if column >= width]:
         column = next((j for j in range(width) if rows[i][j]), None)
-        if column is not None:  # else the equation is redundant and its row stays zero
+        if column is not None:  # otherwise the equation is redundant, and its row stays zero
             pivot(rows, i, column)
             basis[i] = column
     costs = {column: objective[column] for column in basis if column < width}
@@ -118,5 +118,5 @@ def _improve(rows: Matrix, basis: list[int], width: int) -> None:
 
 
 def subsets(n: int) -> list[tuple[int, ...]]:
-    """All subsets of {0..n-1}, the small ones first."""
+    """All subsets of {0..n-1}, by size."""
     return [chosen for size in range(n + 1) for chosen in combinations(range(n), size)]

@@ -1,8 +1,7 @@
-"""Schemes that read the negatives one by one, and the exact law of what they have read when they stop.
+"""Schemes that read the negatives one by one, and the exact distribution of their final histories.
 
-From what it has read so far a scheme says with what probability it reads which index next, or stops. So it may draw
-with or without replacement, know the indices, take a random number of negatives, and choose the next one by the values
-read.
+From its history a scheme gives the probability of each next index, and of stopping. So it may draw with or without
+replacement, know the indices, read a random number of negatives, and choose the next index by the values read.
 """
 
 from collections import defaultdict
@@ -15,16 +14,16 @@ from typing import TypeAlias
 from sumexp.bias.rational import Rational, positive
 
 History: TypeAlias = tuple[tuple[int, Fraction], ...]
-"""The (index, value) pairs read, in order; an index may come again."""
+"""The (index, value) pairs read, in order; an index may repeat."""
 
 Scheme: TypeAlias = Callable[[History], Mapping[int | None, Fraction]]
-"""From what was read: the probability of each next index; ``None`` stops."""
+"""From a history to the probability of each next index; ``None`` stops."""
 
 STOP: Mapping[int | None, Fraction] = {None: Fraction(1)}
 
 
 def outcomes(scheme: Scheme, a: Sequence[Rational]) -> dict[History, Fraction]:
-    """The law of what has been read when the scheme stops at the point ``a``.
+    """The distribution of the final history at the point ``a``.
 
     Raises:
         ValueError: if ``a`` is empty or not positive, the scheme names an index out of range, or its probabilities are
@@ -60,7 +59,7 @@ def describe(history: History) -> str:
 
 
 def fixed(law: Mapping[tuple[int, ...], Fraction]) -> Scheme:
-    """Indices drawn as a whole, before anything is read (Assumption 3.2): tuples of any sizes, repeats allowed.
+    """Indices drawn together before anything is read (Assumption 3.2): tuples of any length, repeats allowed.
 
     Raises:
         ValueError: if the probabilities are negative or do not sum to 1.

@@ -1,11 +1,10 @@
-r"""The bias of the sampled softmax on given logits, exactly: of its value and of its gradient.
+r"""The exact bias of the sampled softmax on given logits: of its value and of its gradient.
 
 With importance weights and m negatives drawn from q with replacement, the sampled softmax of a label is
-:math:`\hat p = 1/(1+X)`. Its bias :math:`\mathbb E\hat p - p` is never negative (Jensen), and is taken as the integral
-of a non-negative function, so that it keeps its digits. Where :math:`q = 0` a class is never drawn, and
-:math:`\frac1{1+\mathbb EX} - \frac1{1+S}` comes on top. The stochastic gradient of :math:`-\log\hat p` has coordinates
-:math:`\hat p - 1` for the label and, for a negative, the share of its draws in the sampled denominator; its mean is the
-gradient of :math:`\mathbb E\log(1+X)`, since q and the weights do not move with the logits.
+:math:`\hat p = 1/(1+X)`. Its bias :math:`\mathbb E\hat p - p` is never negative (Jensen), and is computed as the
+integral of a non-negative function, so that it keeps its digits. Classes with :math:`q = 0` are never drawn and add
+:math:`\frac1{1+\mathbb EX} - \frac1{1+S}`. The mean of the stochastic gradient of :math:`-\log\hat p` is the gradient
+of :math:`\mathbb E\log(1+X)`, since q and the weights do not depend on the logits.
 """
 
 from dataclasses import dataclass
@@ -25,8 +24,8 @@ class Bias:
     Attributes:
         probability: p, the full softmax of the label, [...].
         value: E p-hat - p >= 0, [...], accurate relative to itself.
-        gradient: the mean stochastic gradient of the loss minus the full gradient, [..., classes]: a difference,
-            accurate to some 1e-15 and to the tolerance asked for.
+        gradient: the mean stochastic gradient of the loss minus the full gradient, [..., classes], to an absolute
+            error of about 1e-15 and the tolerance.
     """
 
     probability: Tensor
@@ -35,7 +34,7 @@ class Bias:
 
 
 @typed
-def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None, tol: float = 1e-12) -> Bias:
+def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None) -> Bias:
     """Exact bias of value and gradient of the sampled softmax with importance weights.
 
     Args:
@@ -43,13 +42,15 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
         label: the target, never drawn.
         m: number of negatives drawn with replacement, 1 to 2^53.
         log_q: [classes] or [..., classes] logarithm of the proposal, up to a constant; uniform if None; ``-inf`` for a
-            class that is never drawn. No gradient flows into it even if it was made from the logits.
-        tol: relative error of the expectations; errors are those of :func:`sumexp.expectations.sampled_softmax`.
+            class that is never drawn. No gradient flows into it.
+
+    Raises:
+        ValueError: as :func:`sumexp.expectations.sampled_softmax`.
     """
     checks.floating("logits", logits, "[..., classes]")
     leaf = logits.detach().to(torch.float64).requires_grad_()
     proposal = None if log_q is None else log_q.detach()
-    result = expectations.sampled_softmax(leaf, label, m, proposal, tol)
+    result = expectations.sampled_softmax(leaf, label, m, proposal)
     (mean_gradient,) = torch.autograd.grad(result.loss.sum(), leaf)
     full = torch.softmax(leaf.detach(), -1)
     target = torch.zeros_like(full)

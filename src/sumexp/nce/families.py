@@ -1,7 +1,7 @@
 r"""The best member of a family of scores that is linear in its parameters, under the exact population losses.
 
-Global NCE needs a member :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} + c(x)` with any c; local NCE needs
-:math:`c = -\log(n-1)`, scores that normalise themselves at every x.
+Global NCE is consistent if the family has :math:`s(x,y) = \log\frac{\mathrm{pop}(y|x)}{q(y)} + c(x)` for some c; local
+NCE needs :math:`c = -\log(n-1)`, scores that are self-normalised at every x.
 
 Source: Stratos, section 2.2, last paragraph.
 """
@@ -33,11 +33,7 @@ def scores(features: Tensor, theta: Tensor) -> Tensor:
 def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
     r"""The joint law with :math:`\mathrm{pop}(y|x) \propto q(y)e^{s_\theta(x,y)}`, which the family fits up to c(x).
 
-    Args:
-        features: [X, Y, K].
-        theta: [K] the true parameters.
-        x: [X] the marginal of x.
-        log_q: [Y] log probabilities of the noise.
+    ``features`` are [X, Y, K], ``theta`` [K] the true parameters, ``x`` [X] the marginal, ``log_q`` [Y] of the noise.
 
     Raises:
         ValueError: if ``log_q`` or ``x`` is no law, a shape does not fit, or a score is not finite.
@@ -56,11 +52,11 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
     Args:
         features: [X, Y, K].
         loss: from scores [X, Y] to a scalar, such as ``lambda s: global_nce.cross_entropy(joint, s, n, log_q)``.
-        tolerance: largest entry of the gradient at which to stop, positive.
+        tolerance: the search stops where no entry of the gradient is larger.
 
     Raises:
-        ValueError: if there is no feature, a shape does not fit, or no point with so small a gradient is reached. (A
-            loss that flattens out towards infinity has such points without a minimum.)
+        ValueError: if there is no feature, a shape does not fit, or the gradient stays too large. (A loss that flattens
+            out towards infinity has small gradients without a minimum.)
     """
     features = _features(features)
     if not tolerance > 0:
@@ -81,8 +77,8 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
     slope = 0.0 if theta.grad is None else theta.grad.abs().max().item()
     if not slope <= 100 * tolerance:
         raise ValueError(
-            f"the gradient is still {slope:.1e} at {theta.tolist()}: the loss has no minimum (add a penalty), or ask "
-            f"for less than tolerance = {tolerance:.0e}"
+            f"the gradient is still {slope:.1e} at {theta.tolist()}: the loss has no minimum (add a penalty), or "
+            f"tolerance = {tolerance:.0e} is too small"
         )
     return theta.detach()
 

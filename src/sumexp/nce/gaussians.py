@@ -1,4 +1,4 @@
-r"""Estimating the mutual information of correlated Gaussians, where the truth is known.
+r"""Estimates of the mutual information of correlated Gaussians, which is known.
 
 Coordinates are independent pairs of unit variance and correlation :math:`\rho`, so that
 
@@ -6,8 +6,8 @@ Coordinates are independent pairs of unit variance and correlation :math:`\rho`,
     \log \frac{p(y \mid x)}{p(y)} = I + \frac{2\rho\,x \cdot y - \rho^2(|x|^2 + |y|^2)}{2(1 - \rho^2)}.
 
 Two estimators are trained on fresh draws. *CPC* maximises InfoNCE's value B, a lower bound of I that never exceeds
-log N. The *difference of entropies* (DoE) minimises two cross entropies, one of a model of y and one of a model of y
-given x, and reports their difference: no bound on either side, and no ceiling.
+log N. The *difference of entropies* (DoE) minimises the cross entropies of a model of y and of a model of y given x,
+and reports their difference, which is no bound and has no ceiling.
 
 Source: McAllester and Stratos, Formal Limitations on the Measurement of Mutual Information, 2020.
 """
@@ -138,15 +138,15 @@ class GaussianConfig:
 
     Attributes:
         estimator: ``cpc`` or ``doe``.
-        hidden: the width of the one hidden layer (ReLU) of each network; 0 makes the networks linear, and CPC's critic
-            bilinear. Networks of CPC end in ``dim`` outputs whose product is the score.
+        hidden: width of the hidden ReLU layer of each network; 0 makes the networks linear, and CPC's critic bilinear.
+            CPC's networks have ``dim`` outputs, whose product is the score.
         family: of DoE's models of each coordinate.
         learning_rate: of Adam at the first step; it falls to zero along a cosine.
         dim: d.
         rho: correlation.
         candidates: N, the number of pairs in a batch.
         steps: of training, each on a fresh batch.
-        evaluations: the number of fresh batches for validation, and again for the test.
+        evaluations: number of fresh batches for validation, and again for the test.
         seed: of all random draws.
     """
 
@@ -170,7 +170,7 @@ class GaussianConfig:
 
     @property
     def name(self) -> str:
-        """What a table calls it."""
+        """The name in tables."""
         shape = f"MLP {self.hidden}" if self.hidden else {"cpc": "bilinear", "doe": "linear"}[self.estimator]
         return f"{shape}{f', {self.family}' if self.estimator == 'doe' else ''}, lr {self.learning_rate:g}"
 
@@ -269,15 +269,15 @@ def train(
 
 
 def estimates(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The estimate of I from its columns: the value itself, or the first cross entropy minus the second, [..., c]."""
+    """Estimates of I from columns [..., c]: the value, or the first cross entropy minus the second."""
     return np.asarray(columns[..., 0] - columns[..., 1:].sum(-1))
 
 
 def honest(validation: NDArray[np.float64]) -> tuple[int, ...]:
     """The configuration to report for each column of ``validation``, [configurations, columns], without the truth.
 
-    InfoNCE's value is a lower bound: the largest. A cross entropy is an upper bound: the smallest, for each of DoE's
-    two. Their difference is no bound and chooses nothing.
+    InfoNCE's value is a lower bound: the largest is best. Each of DoE's cross entropies is an upper bound: the smallest
+    is best. Their difference is no bound and selects nothing.
     """
     best = validation.argmax(0) if validation.shape[1] == 1 else validation.argmin(0)
     return tuple(int(i) for i in best)

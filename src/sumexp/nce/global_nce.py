@@ -8,8 +8,8 @@ the population loss given x is
     = \int_0^\infty \varphi_+(t)\,\big(1 - \varphi_-(t)^{n-1}\big)\,\frac{dt}t ,
 
 since :math:`\log(1+X/a) = \int_0^\infty e^{-ta}(1-e^{-tX})\,dt/t`. The integrand is not negative and n is only a power.
-Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`; ValueError is raised if ``log_q`` is not the logarithm
-of a law on y, or n < 2.
+``log_q`` [Y] is the logarithm of q; None means :math:`q = \mathrm{pop}_Y`. All functions raise ValueError if ``log_q``
+is not the logarithm of a distribution on y, or n < 2.
 
 Source: Stratos, section 1.
 """
@@ -28,7 +28,7 @@ from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, no
 from sumexp.nce.joint import Joint
 
 SPREAD_FROM = 200
-"""From this many y on, spreading is faster, since all x share one grid: 2,000 x 2,000 pairs in 3 s instead of 43."""
+"""From this many y on, spreading on a grid is faster: 2,000 x 2,000 pairs in 3 s instead of 43."""
 
 
 @typed
@@ -42,7 +42,7 @@ def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = 
         joint: the law of pairs.
         x: index of x, or a tensor [...] of indices.
         ys: [..., n] indices of the candidates.
-        log_q: [Y] log probabilities of the noise.
+        log_q: see the module.
 
     Returns:
         [..., n] probabilities. A candidate that q cannot produce is the true one.
@@ -73,12 +73,7 @@ def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = 
 
 @typed
 def cross_entropy(
-    joint: Joint,
-    scores: Tensor,
-    n: int | Sequence[int],
-    log_q: Tensor | None = None,
-    tol: float = 1e-12,
-    method: Method = "auto",
+    joint: Joint, scores: Tensor, n: int | Sequence[int], log_q: Tensor | None = None, tol: float = 1e-12
 ) -> Tensor:
     r"""The population loss of global NCE, the cross entropy of the softmax over n candidates.
 
@@ -89,10 +84,8 @@ def cross_entropy(
         joint: the law of pairs.
         scores: [X, Y]; ``-inf`` makes the loss infinite where the pair occurs and costs nothing elsewhere.
         n: number of candidates, >= 2; or several, at nearly the cost of one.
-        log_q: [Y] log probabilities of the noise.
-        tol: relative error asked for.
-        method: how to sum over y; see :func:`sumexp.expectations.with_replacement`. ``auto`` spreads 200 y or more on a
-            grid if the scores do not range too widely.
+        log_q: see the module.
+        tol: relative error.
 
     Returns:
         A scalar, or [len(n)] for several n; differentiable (once) in ``scores`` and ``log_q``.
@@ -108,19 +101,18 @@ def cross_entropy(
     log_noise = noise(joint, log_q)
     s = checked_scores(joint, scores, log_noise)
     seen, drawn = joint.p > 0, (log_noise > -math.inf).expand_as(s)
-    hopeless = (seen & (s == -math.inf)).any(1)  # a true pair that the model excludes
-    sure = s == math.inf  # a pair that no noise can be taken for
+    hopeless = (seen & (s == -math.inf)).any(1)  # the model excludes a true pair
+    sure = s == math.inf  # the noise cannot produce the pair
     s = torch.where(hopeless.unsqueeze(1) | sure, 0.0, s)
     contested = torch.where(sure, 0.0, joint.y_given_x)
     mass = contested.sum(1)
     log_true = torch.where(mass.unsqueeze(1) > 0, contested / mass.unsqueeze(1), joint.y_given_x).log()
-    # The loss does not see a constant added to the scores of one x; the least score of a true pair becomes 0.
+    # A constant added to the scores of one x changes nothing; the least score of a true pair becomes 0.
     s = s - torch.where(seen, s.detach(), math.inf).amin(1, keepdim=True)
     highest = torch.where(drawn, s.detach(), -math.inf).max().item()
     nodes = rule(tol, max(highest, s.detach()[seen].max().item()) + math.log(max(counts)))
-    if method == "auto":
-        low, high = finite_range(s.detach())
-        method = "spread" if s.shape[1] >= SPREAD_FROM and high - low <= WIDEST else "direct"
+    low, high = finite_range(s.detach())
+    method: Method = "spread" if s.shape[1] >= SPREAD_FROM and high - low <= WIDEST else "direct"
     whole = torch.zeros(len(s), nodes.count, dtype=torch.bool, device=s.device)
     log_plus = with_replacement(s, 1, log_true, method).transform(nodes, whole).log_value
     log_minus = with_replacement(s, 1, log_noise, method).transform(nodes, whole).log_value
@@ -133,24 +125,17 @@ def cross_entropy(
 
 
 @typed
-def entropy(
-    joint: Joint, n: int | Sequence[int], log_q: Tensor | None = None, tol: float = 1e-12, method: Method = "auto"
-) -> Tensor:
+def entropy(joint: Joint, n: int | Sequence[int], log_q: Tensor | None = None, tol: float = 1e-12) -> Tensor:
     """The conditional entropy H(I|XY^n) of the true index, the least value of :func:`cross_entropy`.
 
     Source: Stratos, section 1.1.
     """
-    return cross_entropy(joint, optimal_scores(joint, log_q), n, log_q, tol, method)
+    return cross_entropy(joint, optimal_scores(joint, log_q), n, log_q, tol)
 
 
 @typed
 def bound(
-    joint: Joint,
-    scores: Tensor,
-    n: int | Sequence[int],
-    log_q: Tensor | None = None,
-    tol: float = 1e-12,
-    method: Method = "auto",
+    joint: Joint, scores: Tensor, n: int | Sequence[int], log_q: Tensor | None = None, tol: float = 1e-12
 ) -> Tensor:
     r"""InfoNCE's value :math:`B = \log n - \text{cross entropy}`.
 
@@ -159,7 +144,7 @@ def bound(
 
     Source: Stratos, section 1.2 and Corollary 1.2.
     """
-    loss = cross_entropy(joint, scores, n, log_q, tol, method)
+    loss = cross_entropy(joint, scores, n, log_q, tol)
     return torch.as_tensor(n, dtype=torch.float64, device=loss.device).log() - loss
 
 
@@ -194,7 +179,7 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
     if not bool(torch.isfinite(highest).all()):
         x = (~torch.isfinite(highest)).nonzero()[0].tolist()
         raise ValueError(
-            f"the largest score of row {x} where q(y) > 0 is {highest[tuple(x)].item()}; each x needs one that is "
-            "finite, and none that is NaN or +inf"
+            f"the largest score of row {x} where q(y) > 0 is {highest[tuple(x)].item()}; each x needs a finite score, "
+            "and no NaN or +inf"
         )
     return torch.softmax(logits, -1)

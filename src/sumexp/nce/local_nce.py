@@ -1,8 +1,8 @@
 r"""Local NCE: given a candidate, is it true? The binary loss, with one true pair for n - 1 draws of noise on average.
 
-Each of n coins falls on 1 with probability 1/n; y comes from :math:`\mathrm{pop}(\cdot|x)` if it did, else from q.
-Throughout ``log_q=None`` stands for :math:`q = \mathrm{pop}_Y`; ValueError is raised if ``log_q`` is not the logarithm
-of a law on y, or n < 2.
+Each of n coins is 1 with probability 1/n; y then comes from :math:`\mathrm{pop}(\cdot|x)`, otherwise from q. ``log_q``
+[Y] is the logarithm of q; None means :math:`q = \mathrm{pop}_Y`. All functions raise ValueError if ``log_q`` is not the
+logarithm of a distribution on y, or n < 2.
 
 Source: Stratos, section 2 and appendix D.
 """
@@ -65,7 +65,7 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
         joint: the law of pairs.
         scores: [X, Y]; ``-inf`` makes the loss infinite where the pair occurs and costs nothing elsewhere.
         n: number of candidates, >= 2.
-        log_q: [Y] log probabilities of the noise.
+        log_q: see the module.
 
     Returns:
         A scalar, differentiable in ``scores`` and ``log_q``.
@@ -86,7 +86,7 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
 
 @typed
 def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
-    """The conditional entropy of the coins, the least value of :func:`cross_entropy`.
+    """The conditional entropy of the coins, the minimum of :func:`cross_entropy`.
 
     Source: Stratos, equation (4).
     """
@@ -109,7 +109,7 @@ def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergence
 def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     r"""[X, Y] :math:`\exp(s(x,y) + \log q(y) + \log(n-1))`, which is pop(y|x) at the optimum, without normalisation.
 
-    Where q(y) = 0 it is 0: what the noise cannot produce cannot be recovered.
+    Where q(y) = 0 it is 0.
 
     Raises:
         ValueError: if a score is NaN, or +inf where q(y) > 0.
@@ -124,7 +124,7 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
         raise ValueError("a score is NaN or +inf where q(y) > 0; a score must be a number or -inf")
     log_p = torch.where(drawn, s + log_noise + math.log(n - 1), -math.inf)
     if bool((log_p > LARGEST).any()):
-        raise ValueError(f"a recovered probability is e^{log_p.max().item():.0f}; shift the scores, which are far off")
+        raise ValueError(f"a recovered probability is e^{log_p.max().item():.0f}; shift the scores")
     return torch.exp(log_p)
 
 

@@ -33,10 +33,10 @@ from sumexp.nce._inputs import check_candidates
 from sumexp.nce.joint import Joint
 
 PairHits = Literal["keep", "mask"]
-"""Whether a false pair whose y equals the true one of its x counts (``keep``) or is left out (``mask``)."""
+"""Whether a false pair whose y equals the true y of its x counts (``keep``) or is left out (``mask``)."""
 
 Drawn = Literal["others", "all"]
-"""Where gBCE draws its negatives: from the other classes, as in the paper, or from all classes, as in its code."""
+"""gBCE draws negatives from the other classes, as in the paper, or from all classes, as in its code."""
 
 
 def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -> Tensor:
@@ -49,8 +49,6 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
         t: the calibration, from 0 (binary cross entropy) to 1.
         drawn: from which classes the uniform negatives are drawn; with ``all`` :math:`\alpha` is still k/(L - 1).
 
-    >>> import torch
-    >>> from sumexp.nce.pairs import gbce
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> for t in (0.0, 1.0):
     ...     gbce(log_p, 1, t).sigmoid().numpy().round(3).tolist()
@@ -81,12 +79,10 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
         hits: whether pairs of equal y count as false.
 
     Returns:
-        ``-inf`` for pairs that never occur, ``inf`` for pairs that are true whenever they occur.
+        ``-inf`` for pairs that never occur, ``inf`` for pairs that are never false.
 
-    >>> import torch
-    >>> from sumexp.nce import Joint, pairs
     >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
-    >>> pairs.sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2
+    >>> sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2
     [[0.8, 0.2], [0.2, 0.8]]
     """
     checks.choice("hits", hits, get_args(PairHits))
@@ -101,21 +97,18 @@ def softmax_pairs(joint: Joint) -> Tensor:
 
     They are unique up to a constant if all pairs can occur.
 
-    >>> import torch
-    >>> from sumexp.nce import Joint, pairs
     >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
-    >>> pairs.softmax_pairs(joint).exp().numpy().round(6).tolist()
+    >>> softmax_pairs(joint).exp().numpy().round(6).tolist()
     [[1.6, 0.4], [0.4, 1.6]]
     """
     return local_nce.optimal_scores(joint, 2)
 
 
 def constant_loss(bias: float, batch: int) -> float:
-    r"""The sigmoid loss per x if all scores are equal, as they nearly are before training.
+    r"""The sigmoid loss per x if all scores are b: :math:`\log(1+e^{-b})+(B-1)\log(1+e^b)`.
 
-    :math:`\log(1+e^{-b})+(B-1)\log(1+e^b)`, least at :math:`b=-\log(B-1)`.
+    Scores are nearly equal before training. The minimum is at :math:`b=-\log(B-1)`.
 
-    >>> from sumexp.nce.pairs import constant_loss
     >>> [round(constant_loss(b, 32_768), 2) for b in (0.0, -10.0)]
     [22713.05, 11.49]
     """

@@ -1,8 +1,8 @@
 r"""Brute force in rational arithmetic: every outcome of an experiment, and entropies as exact sums of logarithms.
 
-An experiment is a law of pairs (hidden, seen): for global NCE the index and (x, y_1 ... y_n), for local NCE the coins
-and the same. Entropies of rational laws are sums :math:`\sum_i c_i\log r_i` with rational c and r; since the logarithms
-of the primes are linearly independent over the rationals, such sums are compared exactly by their prime factors.
+An experiment is a distribution of pairs (hidden, seen): for global NCE the index and (x, y_1 ... y_n), for local NCE
+the coins and the same. Its entropies are sums :math:`\sum_i c_i\log r_i` with rational c and r. They are compared
+exactly by prime factors, since the logarithms of the primes are linearly independent over the rationals.
 """
 
 import math
@@ -49,11 +49,7 @@ class LogSum:
 
 
 def log(value: Fraction | int) -> LogSum:
-    """The logarithm of a positive rational.
-
-    Raises:
-        ValueError: if the value is not positive.
-    """
+    """The logarithm of a positive rational."""
     ratio = Fraction(value)
     if ratio <= 0:
         raise ValueError(f"the logarithm of {ratio} is not a number; give a positive rational")

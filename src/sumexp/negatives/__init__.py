@@ -1,12 +1,12 @@
-"""The losses with sampled negatives in expectation, and their minima.
+"""The expected losses with sampled negatives, and their minima.
 
-- `schemes`: the sampling laws and weights of one label, both conventions for the positive;
+- `schemes`: the sampling distribution and weights of a label, with both conventions for the positive;
 - `implicit`: the exact expectation of the sampled cross entropy, its variance, and Jensen's bound;
 - `gradients`: exact mean, bias and variance of the stochastic gradient, by class or by group of classes;
 - `decoupled`: the sampled decoupled loss, whose mean and variance are closed forms;
 - `asymptotics`: the expansion of the implicit loss and of its squared error in powers of 1/m;
 - `population`: losses over a population, whose minima show the classes that they favour;
-- `consistency`: which losses have their minimum at the probabilities, and the minima of all.
+- `consistency`: the minima of all losses, and the losses that are consistent.
 
 Source: A. S. Rawat et al., Disentangling Labeling and Sampling Bias for Learning in Large-output Spaces.
 """

@@ -1,8 +1,8 @@
 r"""Theorem 3 with its remainder: loss and squared error of the sampled cross entropy in powers of 1/m.
 
 For weights :math:`w = \eta/m` let :math:`z = \eta_{yy'}e^{f_{y'}-f_y}` be one draw's term, :math:`\mu = 1 + \mathbb Ez`
-and :math:`\sigma^2, \kappa_3, \kappa_4` its cumulants. (The paper multiplies all by :math:`e^{f_y}`, which leaves the
-ratios below alone.) Then, for finitely many labels,
+and :math:`\sigma^2, \kappa_3, \kappa_4` its cumulants. (The paper's have powers of :math:`e^{f_y}`, which
+cancel below.) Then, for finitely many labels,
 
 .. math::
     \mathbb E(\ell-\ell_m)^2 &= \frac1m\frac{\sigma^2}{\mu^2}
@@ -56,14 +56,6 @@ def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
     second, third, fourth = ((q * spread**power).sum(-1) for power in (2, 3, 4))
     k4 = fourth - 3 * second**2
     if not bool(fourth.isfinite().all()):
-        raise ValueError(
-            "a moment of the terms is beyond double precision: the rarest class is too rare for its weight"
-        )
-    return Expansion(
-        gap=(-second / 2, third / 3 - 3 * second**2 / 4),
-        square=(
-            second,
-            11 * second**2 / 4 - third,
-            11 * k4 / 12 - 25 * second * third / 3 + 137 * second**3 / 12,
-        ),
-    )
+        raise ValueError("a moment of the terms overflows: the rarest class is too rare for its weight")
+    cube = 11 * k4 / 12 - 25 * second * third / 3 + 137 * second**3 / 12
+    return Expansion((-second / 2, third / 3 - 3 * second**2 / 4), (second, 11 * second**2 / 4 - third, cube))

@@ -1,4 +1,4 @@
-"""What to train with, by classes, batch, negatives and memory: the rule of the chapter `synthesis`."""
+"""Which loss to train with, by classes, batch, negatives and memory: the rule of the chapter `synthesis`."""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from sumexp import _checks as checks
 
 Means = Literal["batch", "draws"]
-"""What a step can score: the labels of its batch only, as two towers do, or any classes."""
+"""A step can score the labels of its batch only, as two towers do, or any classes."""
 
 ENTRY = 8
 """Bytes of a logit in float32 and of its gradient."""
@@ -28,13 +28,13 @@ def choose(
 ) -> Choice:
     r"""The scheme for these numbers, among those whose minimum with free scores is the truth.
 
-    The first line that fits:
+    The first line that applies:
 
-    1. any class can be scored, and all logits fit into the memory: the full softmax;
+    1. any class can be scored, and all logits fit in memory: the full softmax;
     2. the rarest class, of frequency :math:`e^{-\text{skew}}/L`, is expected less than once among the negatives of one
        example a step: each negative from 3 or uniform, chosen by a coin flip, with log q of the mixture;
-    3. in-batch negatives, or if any class can be scored negatives sampled by class counts, in either case with
-       :math:`\log q` subtracted from every logit and hits kept.
+    3. in-batch negatives, or, if any class can be scored, negatives sampled by class counts; in either case subtract
+       :math:`\log q` from every logit and keep hits.
 
     Args:
         classes: L.

@@ -1,18 +1,15 @@
-r"""Which sampled cross entropies learn the probabilities themselves, for few negatives too.
+r"""Which sampled cross entropies learn the probabilities, also with few negatives.
 
 A sampled loss is *consistent* if its population minimiser is :math:`f_y = \log P(y\mid x)` up to a constant. All usual
-weights are products, :math:`w_{yy'} = e^{a_y + b_{y'}}`, so that with :math:`c_y = e^{a_y-f_y}` and
-:math:`z_{y'} = e^{b_{y'}+f_{y'}}` the sum of label y is :math:`X_y = c_y Z`, and one substitution puts the losses of
-*all* labels on one grid,
+weights are products, :math:`w_{yy'} = e^{a_y + b_{y'}}`. With :math:`c_y = e^{a_y-f_y}` and
+:math:`z_{y'} = e^{b_{y'}+f_{y'}}` the sum of label y is :math:`X_y = c_y Z`, and the losses of all labels share a grid,
 
-.. math:: \mathbb E\log(1+X_y) = \int_0^\infty e^{-s/c_y}\,\big(1-\mathbb E_y e^{-sZ}\big)\,\frac{ds}s :
+.. math:: \mathbb E\log(1+X_y) = \int_0^\infty e^{-s/c_y}\,\big(1-\mathbb E_y e^{-sZ}\big)\,\frac{ds}s ,
 
-classes times nodes instead of classes squared. Three schemes are consistent for every number of negatives:
+of classes times nodes instead of classes squared. Three schemes are consistent for every number of negatives:
 
-- m independent draws, hits *kept*, and :math:`\log q` subtracted from all logits, the positive's too (relative
-  weights);
-- a set that holds every class by a coin of its own, hits *left out*, and the logarithm of the coins' probabilities
-  subtracted from all logits;
+- m independent draws, hits *kept*, :math:`\log q` subtracted from all logits, the positive's too (relative weights);
+- Poisson sampling, hits *left out*, the logarithm of the inclusion probabilities subtracted from all logits;
 - m *distinct* ids other than the label, with a correction that depends on the sample, see `sumexp.negatives.race`.
 """
 
@@ -36,7 +33,7 @@ from sumexp.negatives.schemes import Weights, _given
 from sumexp.samplers._negatives import Hits
 
 STRIDE = 5.0
-"""The most by which a step of Newton's method may move a score: far from the minimum the quadratic model is poor."""
+"""The largest move of a score in a Newton step: far from the minimum the quadratic model is poor."""
 
 
 @typed
@@ -52,7 +49,7 @@ def factors(
         weights: constant, importance, relative or tail.
         log_q: [classes] law of one draw.
         m: number of draws.
-        hits: what becomes of draws of the positive.
+        hits: see `schemes`.
         prior: [classes] logarithm of the label law, for ``tail``.
 
     Source: Rawat et al., Table 1 and equation (16).
@@ -81,24 +78,23 @@ def multiset_losses(
         log_q: [classes] law of one draw; ``-inf`` for a class that is never drawn.
         m: number of draws.
         weights: their factors, see :func:`factors`. They may be those of another law, as in a bug.
-        hits: draws of the positive are counted (``keep``), left out (``mask``) or made again (``redraw``).
+        hits: draws of the positive are counted (``keep``), left out (``mask``) or redrawn (``redraw``).
         tol: relative error of the quadrature.
 
     Raises:
-        ValueError: if m is not from 1 to 2^53, q does not sum to 1, hits are to be drawn again and nothing else can be,
-            or, when called, scores are no finite numbers [classes].
+        ValueError: if m is not from 1 to 2^53, q does not sum to 1, hits are redrawn from a law with one class, or,
+            when called, scores are not finite numbers [classes].
     """
     m, q = checks.whole("m", m, 1, 1 << 53), checks.log_law("log_q", log_q).exp()
     checks.choice("hits", hits, get_args(Hits))
     if hits == "redraw" and q.max() >= 1:
-        raise ValueError("a class is drawn with certainty; as a label it leaves no negative to draw again")
-
+        raise ValueError("a class is drawn with certainty; as a label it leaves no negative to redraw")
     return _Multiset(q, m, weights, hits, tol)
 
 
 @dataclass(frozen=True)
 class _Multiset:
-    """What :func:`multiset_losses` returns."""
+    """The losses of :func:`multiset_losses`."""
 
     q: Tensor
     m: int
@@ -116,8 +112,8 @@ class _Multiset:
     def curvature(self, scores: Tensor, posterior: Tensor) -> Callable[[Tensor], Tensor]:
         r"""The Hessian of :math:`\sum_y P(y)\,\ell(y,f)`, as its product with a vector [classes].
 
-        At a node classes meet in one sum alone, so that it is a diagonal and :math:`D^\top B + B^\top D`, both
-        [nodes, classes], where D is how fast a class's part of the sum grows with its score.
+        At each node classes interact through one sum only, so it is a diagonal plus :math:`D^\top B + B^\top D`, both
+        [nodes, classes], where D is the derivative of a class's part of the sum in its score.
         """
         u, rate, kernel, log_z = self._nodes(scores)
         masked, share = self.hits != "keep", 1 / (1 - self.q) if self.hits == "redraw" else 1.0
@@ -151,28 +147,25 @@ class _Multiset:
 
 
 @typed
-def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None, tol: float = 1e-12) -> Losses:
-    r"""The exact implicit losses for a set that holds class y by its own coin :math:`\pi_y`; a hit is left out.
+def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None) -> Losses:
+    r"""The exact implicit losses for Poisson sampling, class y with probability :math:`\pi_y`; hits are left out.
 
-    Every logit, the positive's too, is corrected by minus ``correction``; the weights are the ratios of their exponentials.
-
-    Args:
-        log_inclusion: [classes] logarithms of the coins' probabilities, below 0.
-        correction: [classes]; ``log_inclusion`` if not given.
-        tol: relative error of the quadrature.
+    ``log_inclusion`` is :math:`\log\pi < 0` [classes]. ``correction`` [classes], by default the same, is subtracted
+    from every logit, the positive's included.
 
     Raises:
         ValueError: if a probability is 1 or more.
 
     Source: "Candidate Sampling Algorithms Reference" of TensorFlow derives the sampled softmax for such sets.
-    """  # noqa: E501
+    """
     if not bool((log_inclusion < 0).all()):
-        raise ValueError("an inclusion probability is 1 or more; a coin must be able to fall both ways")
+        raise ValueError("an inclusion probability is 1 or more; it must be below 1")
     inclusion = log_inclusion.exp()
-    taken_off = log_inclusion if correction is None else correction
+    log_q = log_inclusion if correction is None else correction
 
     def of_scores(scores: Tensor) -> Tensor:
-        u, _, kernel, log_z = _grid(scores, (taken_off, -taken_off), math.log(len(scores)), inclusion > 0, tol)
+        weights = log_q, -log_q
+        u, _, kernel, log_z = _grid(scores, weights, math.log(len(scores)), inclusion > 0, 1e-12)
         log_each = torch.log1p(inclusion * torch.expm1(-torch.exp(u + log_z)))
         return (kernel * -torch.expm1(log_each.sum(-1, keepdim=True) - log_each)).sum(0)
 
@@ -180,12 +173,12 @@ def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None, tol: fl
 
 
 def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Losses:
-    """The implicit losses for any law of the set of negatives, by summing over all sets; a hit is left out.
+    """The implicit losses for any law of the set of negatives, by summing over all sets; hits are left out.
 
     Args:
         members: [sets, classes] bool.
         probability: [sets].
-        correction: [classes], or [sets, classes] where it depends on what was drawn; subtracted from every logit.
+        correction: [classes], or [sets, classes] where it depends on the draw; subtracted from every logit.
     """
 
     def of_scores(scores: Tensor) -> Tensor:
@@ -202,8 +195,7 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     r"""The law of the union of m draws, :math:`P(U=C) = \sum_{A\subseteq C}(-1)^{|C\setminus A|}q(A)^m`.
 
     Returns:
-        members [2^classes, classes] and probability [2^classes], as :func:`set_losses` takes them; for 12 classes at
-        most.
+        members [2^classes, classes] and probability [2^classes], for :func:`set_losses`; at most 12 classes.
     """
     m, classes = checks.whole("m", m, 1), log_q.shape[-1] if log_q.ndim else 0
     if classes > 12:
@@ -217,21 +209,21 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
 
 @typed
 def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None, tol: float = 1e-9) -> Tensor:
-    r"""The scores of least :math:`\sum_y P(y)\,\ell(y,f)`, shifted to mean 0, for thousands of classes.
+    r"""The scores that minimise :math:`\sum_y P(y)\,\ell(y,f)`, shifted to mean 0, for thousands of classes.
 
-    Newton's method in the coordinates :math:`\sqrt{p_y}\,f_y`, in which the curvature is of order 1 for rare classes
-    too; its steps come from conjugate gradients. The losses must be twice differentiable, as those of this module are.
+    Newton's method with conjugate gradients, in the coordinates :math:`\sqrt{p_y}\,f_y`, in which the curvature is of
+    order 1 for rare classes too.
 
     Args:
-        of_scores: scores [classes] to the loss of each class as the label. Steps come from its method ``curvature``
-            where it has one, which need not be exact.
+        of_scores: scores [classes] to the loss of each class as the label, twice differentiable. If it has a method
+            ``curvature``, steps use that; it need not be exact.
         posterior: [classes] :math:`P(y\mid x)`, all positive.
-        start: scores to start at; the logarithm of the posterior if not given.
+        start: initial scores; the logarithm of the posterior by default.
         tol: largest change of a score by the last step.
 
     Raises:
-        ValueError: if the posterior is no law with full support, or the steps do not come below ``tol``: the minimum
-            may lie at infinity, as for a class that is never drawn.
+        ValueError: if the posterior is not a positive law, or the steps stay above ``tol``: the minimum may lie at
+            infinity, as for a class that is never drawn.
     """
     p = checks.law("posterior", posterior.detach())
     if not bool((p > 0).all()):
@@ -245,7 +237,7 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
         return point, gradient
 
     def hessian(point: Tensor, gradient: Tensor) -> Callable[[Tensor], Tensor]:
-        """Its product with a vector: in closed form where there is one, else from the graph of the gradient."""
+        """Its product with a vector, in closed form or from the graph of the gradient."""
         if closed is not None:
             return closed(point, p)
         return lambda v: torch.autograd.grad(gradient, point, v, retain_graph=True)[0]
@@ -268,7 +260,7 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
 
 
 def _newton_direction(hessian: Callable[[Tensor], Tensor], gradient: Tensor, scale: Tensor) -> Tensor:
-    flat = (scale / scale.norm()).cpu().numpy()  # a common shift: no curvature of its own
+    flat = (scale / scale.norm()).cpu().numpy()  # a common shift, which has no curvature
 
     def curvature(vector: NDArray[np.float64]) -> NDArray[np.float64]:
         product = hessian(torch.from_numpy(vector).to(scale.device) / scale) / scale

@@ -1,7 +1,6 @@
 r"""The sampled decoupled loss :math:`\phi(f_y) + \sum_{y'\in\mathcal N} w_{yy'}\varphi(-f_{y'})`: exact moments.
 
-It is linear in the sample, so that mean and variance are closed forms. Functions take the values
-:math:`\varphi(-f_{y'})`, [..., classes], of any margin loss.
+It is linear in the sample, so mean and variance have closed forms, for any margin loss :math:`\varphi`.
 """
 
 import math
@@ -29,7 +28,7 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
         scheme: law and weights of the negatives.
 
     Returns:
-        mean [...] and variance [...], differentiable in ``negative_losses``.
+        mean [...] and variance [...], differentiable.
 
     Source: Rawat et al., Lemma 1, (9) and (10).
     """
@@ -45,12 +44,12 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
 
 @typed
 def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> Tensor:
-    r"""The law of least variance for given margins, log q [..., classes]: :math:`q^*_{y'} \propto \rho|\varphi|`.
+    r"""The law of minimum variance for given margins, log q [..., classes]: :math:`q^*_{y'} \propto \rho|\varphi|`.
 
     For margin losses, which are not negative, the variance with :math:`w = \rho/(mq)` is then exactly 0.
 
     Args:
-        negative_losses: [..., classes] the values of :math:`\varphi`, of all classes.
+        negative_losses: [..., classes] the values of :math:`\varphi`.
         log_rho: [..., classes] logarithms of the margins' factors.
         label: the positive, which gets probability 0.
 

@@ -1,7 +1,7 @@
 """The minimum of any sampled loss, and the variance of its estimates, by enumeration of all draws.
 
-With few classes and few negatives every multiset of m independent draws can be listed, and the mean of any loss, its
-gradient and its Hessian are finite sums: an independent check of the integrals of :mod:`sumexp.negatives.consistency`.
+With few classes and negatives the mean of any loss, its gradient and its Hessian are finite sums over the multisets of
+m independent draws: an independent check of the integrals of :mod:`sumexp.negatives.consistency`.
 On scores that sum to 0 an estimate from N examples with free scores has the asymptotic covariance :math:`H^+VH^+/N`
 around the minimum :math:`f^*`, where H is the mean Hessian and V the covariance of one example's gradient.
 
@@ -30,7 +30,7 @@ MOST_DRAWS = 20_000
 """The largest number of multisets."""
 
 Loss = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""Of the scores [classes], how often each class was drawn [multisets, classes], and log q [classes]: the loss of each
+"""From the scores [classes], the count of each class [multisets, classes], and log q [classes] to the loss of each
 multiset with each label, [multisets, classes]."""
 
 
@@ -91,7 +91,7 @@ LOSSES: dict[str, Loss] = {
     "baseline": baseline,
     "refined": refined,
 }
-"""By the names under which the chapter compares them."""
+"""By their names in the chapter."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +124,6 @@ def draws(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: if there are more than 20,000 multisets.
 
-    >>> import torch
-    >>> from sumexp.negatives.enumerated import draws
     >>> counts, chance = draws(torch.tensor([0.25, 0.75], dtype=torch.float64).log(), 2)
     >>> counts.tolist(), chance.numpy().round(9).tolist()
     ([[2.0, 0.0], [1.0, 1.0], [0.0, 2.0]], [0.0625, 0.375, 0.5625])
@@ -141,7 +139,7 @@ def draws(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
 
 
 def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
-    r"""The minimum of a mean loss, and the asymptotic covariance of estimates by it; deterministic.
+    r"""The minimum of a mean loss, and the asymptotic covariance of its estimates; deterministic.
 
     Args:
         loss: one of :data:`LOSSES`, :func:`hard`, or another; twice differentiable.
@@ -152,13 +150,11 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
     Raises:
         ValueError: if a distribution has a zero, there are too many multisets, or Newton's method finds no minimum.
 
-    >>> import torch
-    >>> from sumexp.negatives import enumerated
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
-    >>> estimate = enumerated.estimate(enumerated.kept, log_p, log_p.flip(0), 2)
-    >>> round(estimate.error(log_p), 12)
+    >>> got = estimate(kept, log_p, log_p.flip(0), 2)
+    >>> round(got.error(log_p), 12)
     0.0
-    >>> round(estimate.relative_variance(log_p), 3)
+    >>> round(got.relative_variance(log_p), 3)
     1.661
     """
     log_p, log_q = positive_laws(log_p, log_q)
@@ -183,7 +179,7 @@ def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, T
         curvature: Tensor = hessian(risk, scores)  # type: ignore[no-untyped-call]
         slope: Tensor = jacobian(risk, scores)  # type: ignore[no-untyped-call]
         values, vectors = torch.linalg.eigh(curvature + flat)
-        # Where the risk is not convex the step still goes down along each eigenvector.
+        # Where the risk is not convex the step still descends along each eigenvector.
         step = -vectors @ ((vectors.T @ slope) / values.abs().clamp_min(1e-12))
         if step.abs().max() < 1e-11:
             if values.min() <= 0:
@@ -198,7 +194,7 @@ def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, T
 
 
 def _slopes(losses: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
-    """The gradient of each loss, [losses, classes]: a backward pass through the backward pass for each class."""
+    """The gradient of each loss, [losses, classes], by double backward."""
     point = scores.clone().requires_grad_()
     values = losses(point)
     ones = torch.ones_like(values, requires_grad=True)

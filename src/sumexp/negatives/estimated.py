@@ -5,7 +5,7 @@ With :math:`\log\hat q` subtracted from every logit and hits kept the minimum is
 
 .. math:: f_y = \log P(y\mid x) + \delta_y + \text{const}, \qquad \delta = \log\hat q - \log q,
 
-so an estimate that is off by one factor everywhere costs nothing.
+so a constant factor costs nothing.
 """
 
 import torch
@@ -19,14 +19,13 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
 
     .. math:: \mathrm{KL} = \log\mathbb E_P\, e^{\delta} - \mathbb E_P\,\delta
 
-    For small errors this is half the variance of :math:`\delta` under P. Those of
-    :class:`sumexp.nn.StreamingLogQ` by gaps with the rate :math:`\alpha` have the variance :math:`\alpha/2` for ids
-    seen many more than :math:`1/\alpha` times, and cost :math:`\alpha/4` where all are; an id seen n times, fewer
-    than :math:`1/\alpha`, has a variance of about :math:`1/n`.
+    For small errors this is half the variance of :math:`\delta` under P. With :class:`sumexp.nn.StreamingLogQ` by gaps
+    at the rate :math:`\alpha` the variance is :math:`\alpha/2` for ids seen many more than :math:`1/\alpha` times, so
+    that the cost is :math:`\alpha/4`, and about :math:`1/n` for an id seen n times, fewer than :math:`1/\alpha`.
 
     Args:
         log_p: [..., classes] the truth :math:`\log P(y\mid x)`.
-        log_q: [classes] the law that is drawn from.
+        log_q: [classes] law of one draw.
         estimate: [classes] :math:`\log\hat q`, which need not sum to 1.
 
     Returns:

@@ -1,8 +1,8 @@
 r"""The stochastic gradient of the sampled cross entropy in the logits: its exact mean, bias and variance.
 
 If class l is drawn :math:`n_l` times, the gradient has coordinates :math:`g_l = n_l x_l/(1+X)`; that of the label is
-minus the sum of all the others. The counts are multinomial, so conditioning on which draws are l leaves draws of the
-same kind, and with :math:`\frac1{1+X} = \int e^{-t(1+X)}dt`, :math:`\frac1{(1+X)^2} = \int te^{-t(1+X)}dt`,
+minus the sum of all others. The counts are multinomial, so given the draws of l the rest are draws of the same kind,
+and with :math:`\frac1{1+X} = \int e^{-t(1+X)}dt`, :math:`\frac1{(1+X)^2} = \int te^{-t(1+X)}dt`,
 
 .. math::
     \mathbb E g_l &= m q_l x_l \int_0^\infty e^{-t(1+x_l)} M(t)^{m-1}\,dt, \\
@@ -51,17 +51,14 @@ class GradientMoments:
 
 
 @typed
-def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> GradientMoments:
-    """Mean, bias and variance of every coordinate of the stochastic gradient in the logits.
+def gradient_moments(logits: Tensor, scheme: Scheme) -> GradientMoments:
+    """Mean, bias and variance of every coordinate of the stochastic gradient in the logits [..., classes].
 
-    Args:
-        logits: [..., classes].
-        scheme: law and weights of the negatives.
-        tol: relative error of the means and second moments. A variance has that error relative to the second moment.
+    The relative error of means and second moments is 1e-13; that of a variance is relative to the second moment.
     """
     log_x, log_q = _rows(logits, scheme)
     law = expectations.with_replacement(log_x, scheme.m, log_q)
-    rule, powers = _powers(law, scheme.m, tol)
+    rule, powers = _powers(law, scheme.m)
     weight = _weight(rule, log_x)
     sums = class_sum(log_x, log_q, "auto")
     q = log_q.exp()
@@ -82,14 +79,13 @@ def gradient_moments(logits: Tensor, scheme: Scheme, tol: float = 1e-13) -> Grad
 
 
 @typed
-def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor, tol: float = 1e-13) -> tuple[Tensor, Tensor]:
+def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor) -> tuple[Tensor, Tensor]:
     r"""Mean and variance of the gradient weight :math:`g_S = \sum_{l\in S} g_l` on groups of negatives.
 
     Args:
         logits: [..., classes].
         scheme: law and weights of the negatives.
-        groups: [groups, classes] bool, which classes each group holds; the label counts for none.
-        tol: relative error of the means and second moments.
+        groups: [groups, classes] bool, the members of each group; the label counts for none.
 
     Returns:
         mean [..., groups] and variance [..., groups].
@@ -101,14 +97,12 @@ def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor, tol: float = 1
         raise ValueError(f"groups is {groups.dtype} {tuple(groups.shape)}; give bool [groups, {scheme.classes}]")
     log_x, log_q = _rows(logits, scheme)
     law = expectations.with_replacement(log_x, scheme.m, log_q)
-    rule, powers = _powers(law, scheme.m, tol)
+    rule, powers = _powers(law, scheme.m)
     groups = groups.clone()
     groups[:, scheme.label] = False
-    moments = [_group(log_x, log_q, group, scheme.m, rule, powers) for group in groups]
-    shape = (*logits.shape[:-1], len(groups))
-    return torch.stack([mean for mean, _ in moments], -1).view(shape), torch.stack(
-        [variance for _, variance in moments], -1
-    ).view(shape)
+    moments = [torch.stack(_group(log_x, log_q, group, scheme.m, rule, powers)) for group in groups]
+    mean, variance = torch.stack(moments, -1).view(2, *logits.shape[:-1], len(groups))
+    return mean, variance
 
 
 def _rows(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
@@ -118,9 +112,9 @@ def _rows(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
     return log_x, log_q - torch.logsumexp(log_q, -1, keepdim=True)
 
 
-def _powers(law: expectations.Law, m: int, tol: float) -> tuple[expectations.Rule, tuple[Tensor, Tensor]]:
+def _powers(law: expectations.Law, m: int) -> tuple[expectations.Rule, tuple[Tensor, Tensor]]:
     """The rule, and M^(m-1) and M^(m-2) on its nodes, [batch, nodes]."""
-    rule = expectations.rule(tol, law.log_max)
+    rule = expectations.rule(1e-13, law.log_max)
     split = torch.zeros(len(law.mean_value), rule.count, dtype=torch.bool, device=law.device)
     log_one = law.transform(rule, split).log_value / m
     return rule, (torch.exp((m - 1) * log_one), torch.exp(max(m - 2, 0) * log_one))

@@ -1,23 +1,22 @@
 r"""Hard negatives from a finite number of draws: the exact mean loss and its minimum with free scores.
 
-The loss of Robinson et al. (2021) weighs each of m draws by :math:`e^{\beta f}`, divided by the mean of these weights;
-gradients flow through them, and draws of the label stay:
+The loss of Robinson et al. (2021) weights each of m draws by :math:`e^{\beta f}`, divided by the mean of these weights;
+gradients flow through the weights, and hits are kept:
 
 .. math:: \ell_y = \log\Bigl(1+m\,\frac{\sum_n e^{(1+\beta)f_n}}{\sum_n e^{\beta f_n}}\,e^{-f_y}\Bigr)
           = \log\sum_n a_n - \log\sum_n b_n,\qquad b_n=e^{\beta f_n},\quad a_n=b_n\bigl(1+m\,e^{f_n-f_y}\bigr).
 
-Each sum has independent terms of one law, so by Frullani's integral the mean is exact for any m,
+The terms of each sum are i.i.d., so by Frullani's integral, for any m,
 
 .. math:: \mathbb E\,\ell_y
    = \int_0^\infty\Bigl[\bigl(\mathbb E e^{-sb}\bigr)^m-\bigl(\mathbb E e^{-sa}\bigr)^m\Bigr]\frac{ds}s ,
 
-where a and b are those of one draw, divided by the least b, so that the bounds of :func:`sumexp.expectations.rule` hold
-with the largest sum of a for :math:`1+X_{\max}`. With many classes the mean, a function of :math:`f_y` that is analytic
-for :math:`|\operatorname{Im}f_y|<\pi`, is interpolated between Chebyshev nodes.
+where a and b are those of one draw, divided by the minimum b, so that the bounds of :func:`sumexp.expectations.rule`
+hold with the largest sum of a for :math:`1+X_{\max}`. With many classes the mean, which is analytic in :math:`f_y` for
+:math:`|\operatorname{Im}f_y|<\pi`, is interpolated between Chebyshev nodes.
 
 If P and q are positive, a minimum exists for every :math:`m\ge1` and :math:`\beta\ge0`. For :math:`\beta=0`, and for
-one draw, it is :math:`\log P/q`. Otherwise the loss is not convex, and few classes with few draws can have several
-minima.
+one draw, it is :math:`\log P/q`. Otherwise the loss is not convex, and can have several minima.
 
 Source: J. Robinson et al., Contrastive Learning with Hard Negative Samples, ICLR 2021; its public code, with
 ``tau_plus`` 0.
@@ -45,29 +44,26 @@ MOST_DRAWS = 10_000
 """Rounding grows like the number of draws: here it is some 1e-12."""
 
 MOST_BETA = 20.0
-"""The hardness up to which the search was compared with descent from many starts."""
+"""The largest hardness for which the search was compared with descent from many starts."""
 
 FEW = 20
-"""Classes up to which the loss falls from four starts; beyond them Newton's method begins at the limit alone."""
+"""Up to so many classes the search has four starts; with more, Newton's method starts at the limit."""
 
 COARSE = 1e-4
 """Tolerance of the Hessian: Newton's method needs it to a few digits, and the gradient to all."""
 
 
-def hard_losses(log_q: Tensor, m: int, beta: float, tol: float = 1e-12) -> Losses:
+def hard_losses(log_q: Tensor, m: int, beta: float) -> Losses:
     r"""The exact mean loss of each class as the label, twice differentiable in the scores.
 
     Args:
         log_q: [classes] law of one draw, positive everywhere.
-        m: draws for each example, with replacement, hits among them; at most 10,000.
+        m: draws for each example, with replacement, hits included; at most 10,000.
         beta: hardness :math:`\beta\ge0`.
-        tol: relative error of the quadrature and of the interpolation.
 
     Raises:
         ValueError: if the law is not positive, or m or beta is out of range.
 
-    >>> import torch
-    >>> from sumexp.negatives.hard import hard_losses
     >>> half = torch.tensor([0.5, 0.5], dtype=torch.float64).log()
     >>> scores = torch.tensor([0.0, 0.0], dtype=torch.float64)
     >>> hard_losses(half, 3, 1.0)(scores).exp().numpy().round(9).tolist()  # 1 + m
@@ -79,30 +75,28 @@ def hard_losses(log_q: Tensor, m: int, beta: float, tol: float = 1e-12) -> Losse
     values = checks.log_law("log_q", log_q.detach())
     if values.ndim != 1 or not bool(values.isfinite().all()):
         raise ValueError(f"log_q {tuple(values.shape)} must be a positive law, [classes]")
-    return _Hard(values.exp(), m, float(beta), tol)
+    return _Hard(values.exp(), m, float(beta))
 
 
 def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
-    r"""The scores of minimal mean loss, shifted to mean 0; deterministic.
+    r"""The scores that minimise the mean loss, shifted to mean 0; deterministic.
 
-    The loss is not convex. With up to 20 classes the search starts at four points and takes the lowest end; with more
+    The loss is not convex. With up to 20 classes the search has four starts and takes the lowest end; with more,
     Newton's method starts at the limit of many draws. That no other minimum is lower is not proved: for 300 random laws
     of three to five classes, two to five draws and :math:`\beta` from 1 to 20, descent from twelve starts found none.
 
     Args:
         log_p: [classes] law of labels, positive everywhere.
         log_q: [classes] law of one draw, positive everywhere.
-        m: draws for each example, with replacement, hits among them; ``math.inf`` for the limit.
-        beta: hardness :math:`\beta`, from 0 to 20; for m to infinity any from 0.
+        m: draws for each example, with replacement, hits included; ``math.inf`` for the limit.
+        beta: hardness :math:`\beta`, from 0 to 20, or any for the limit.
 
     Returns:
         [classes], float64, without gradients.
 
     Raises:
-        ValueError: as :func:`hard_losses`; if the shapes differ, beta is above 20, or the search does not end.
+        ValueError: as :func:`hard_losses`; if the shapes differ, beta is above 20, or the search does not converge.
 
-    >>> import math, torch
-    >>> from sumexp.negatives.hard import hard_minimum
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> log_q = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64).log()
     >>> [hard_minimum(log_p, log_q, m, 1.0).numpy().round(3).tolist() for m in (4, 64)]
@@ -117,7 +111,7 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
         raise ValueError(
             f"beta is {beta!r}; give at most {MOST_BETA:g}, or m = math.inf: few draws have several minima"
         )
-    limit, log_p, log_q = limit.cpu(), log_p.cpu(), log_q.cpu()  # where the search is
+    limit, log_p, log_q = limit.cpu(), log_p.cpu(), log_q.cpu()  # SciPy searches
     losses, p = hard_losses(log_q, checks.whole("m", m, 1, MOST_DRAWS), beta), log_p.exp().double()
 
     def risk(scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
@@ -136,20 +130,19 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
 
 @dataclass(frozen=True)
 class _Hard:
-    """What :func:`hard_losses` returns."""
+    """The losses of :func:`hard_losses`."""
 
     q: Tensor
     m: int
     beta: float
-    tol: float
 
     def __call__(self, scores: Tensor) -> Tensor:
         if scores.shape != self.q.shape or not bool(scores.isfinite().all()):
             raise ValueError(f"scores {tuple(scores.shape)} must be finite numbers {tuple(self.q.shape)}")
-        return self._means(scores, self.tol)
+        return self._means(scores, 1e-12)
 
     def curvature(self, scores: Tensor, posterior: Tensor) -> Callable[[Tensor], Tensor]:
-        """About the Hessian of the mean over labels, as its product with a vector: a coarse rule has few nodes."""
+        """The Hessian of the mean over labels to a few digits, as its product with a vector."""
         with torch.enable_grad():
             point = scores.detach().requires_grad_()
             (slope,) = torch.autograd.grad(posterior @ self._means(point, COARSE), point, create_graph=True)
@@ -172,10 +165,10 @@ class _Hard:
 
 
 def _nodes(scores: Tensor, tol: float) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
-    """Scores of labels to compute the mean at, and from its values there to those of all classes.
+    """Scores of labels at which the mean is computed, and the interpolation from there to all classes.
 
-    Chebyshev's series converges like the axes' sum of the largest ellipse about the scores in which the mean is
-    analytic: its half height is pi.
+    Chebyshev's series converges like the sum of the half axes of the largest ellipse about the scores in which the mean
+    is analytic; its half height is pi.
     """
     low, high = scores.detach().min().item(), scores.detach().max().item()
     centre, half = (low + high) / 2, 0.51 * (high - low) + 0.01

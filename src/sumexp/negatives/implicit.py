@@ -1,9 +1,8 @@
 r"""The exact expectation of the sampled cross entropy, the implicit loss, and its bound.
 
 With :math:`x_{y'} = w_{yy'} e^{f_{y'} - f_y}` the sampled cross entropy of label y is :math:`\log(1+X)`,
-:math:`X = \sum_{y'\in\mathcal N} x_{y'}` over m draws from q. Its expectation is one integral over the Laplace
-transform :math:`\mathbb E e^{-tX} = M(t)^m`, :math:`M(t) = \sum_{y'} q_{y'} e^{-t x_{y'}}`, for any number of classes
-and draws. Jensen's inequality gives the bound :math:`\log\big(1+\sum_{y'} \rho_{yy'} e^{f_{y'}-f_y}\big)`.
+:math:`X = \sum_{y'\in\mathcal N} x_{y'}` over m draws from q. Its expectation is an integral over the Laplace transform
+:math:`\mathbb E e^{-tX} = M(t)^m`, :math:`M(t) = \sum_{y'} q_{y'} e^{-t x_{y'}}`, for any number of classes and draws.
 """
 
 from dataclasses import dataclass
@@ -45,12 +44,33 @@ class ImplicitLoss:
 
     @property
     def squared_error(self) -> Tensor:
-        r""":math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, as precisely."""
+        r""":math:`\mathbb E(\ell - \ell_m)^2`, the left side of Theorem 3, to all its digits."""
         return self._below_the_bound[1]
 
     @cached_property
+    @torch.no_grad()
     def _below_the_bound(self) -> tuple[Tensor, Tensor]:
-        return _below_the_bound(self.law, self.m, self.tol)
+        r"""The gap and the squared error as integrals of :math:`D = \mathbb Ee^{-tX} - e^{-t\,\mathbb EX} \ge 0`:
+
+        .. math::
+            \ell_m - \mathbb E\ell = \int_0^\infty \frac{e^{-t}}t D\,dt, \qquad
+            \mathbb E(\ell-\ell_m)^2 = 2\int_0^\infty \frac{e^{-t}}t (\gamma + \log t + \ell_m) D\,dt ,
+
+        which follow from the integrals of :math:`\log` and :math:`\log^2` for X and for its mean. The difference of two
+        losses near each other would lose as many digits as they share.
+        """  # noqa: D415
+        rule = expectations.rule(self.tol, self.law.log_max)
+        t = rule.nodes(self.law.device).exp()
+        mean = self.law.mean_value.unsqueeze(-1)
+        split = t * mean < self.m / 2  # 1 - M < 1/2: there `law` gives log L + t EX to all digits
+        transform = self.law.transform(rule, split)
+        exponent = torch.where(split, transform.excess, transform.log_value + t * mean)
+        near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))
+        difference = torch.where(exponent < 1, near, transform.log_value.exp() - torch.exp(-t * mean))
+        weighted = rule.step * torch.exp(-t) * difference
+        gap = weighted.sum(-1)
+        square = 2 * (weighted * (euler_gamma + t.log() + torch.log1p(mean))).sum(-1)
+        return gap.clamp_min(0).reshape(self.law.shape), square.clamp_min(0).reshape(self.law.shape)
 
 
 def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
@@ -58,7 +78,7 @@ def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
 
     Raises:
         ValueError: if the batch is empty or has another number of classes than the scheme, a logit is NaN or +inf, or
-            that of the label is -inf. (A negative's logit may be -inf: it then adds nothing.)
+            that of the label is -inf. (A negative with logit -inf adds nothing.)
     """
     if logits.ndim == 0 or logits.shape[-1] != scheme.classes:
         raise ValueError(f"logits have shape {tuple(logits.shape)}; the scheme has {scheme.classes} classes")
@@ -91,28 +111,3 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     exact = expectations.expect(law, tol)
     bound = torch.log1p(scheme.m * torch.exp(log_x + log_q).sum(-1))
     return ImplicitLoss(exact.loss, exact.loss_variance, bound, law, scheme.m, tol)
-
-
-@torch.no_grad()
-def _below_the_bound(law: expectations.Law, m: int, tol: float) -> tuple[Tensor, Tensor]:
-    r"""The gap and the squared error as integrals of :math:`D = \mathbb Ee^{-tX} - e^{-t\,\mathbb EX} \ge 0`:
-
-    .. math::
-        \ell_m - \mathbb E\ell = \int_0^\infty \frac{e^{-t}}t D\,dt, \qquad
-        \mathbb E(\ell-\ell_m)^2 = 2\int_0^\infty \frac{e^{-t}}t (\gamma + \log t + \ell_m) D\,dt ,
-
-    which follow from the integrals of :math:`\log` and :math:`\log^2` for X and for its mean. The difference of two
-    losses near each other would lose as many digits as they share.
-    """  # noqa: D415
-    rule = expectations.rule(tol, law.log_max)
-    t = rule.nodes(law.device).exp()
-    mean = law.mean_value.unsqueeze(-1)
-    split = t * mean < m / 2  # 1 - M < 1/2: there the law gives log L + t EX to all digits
-    transform = law.transform(rule, split)
-    exponent = torch.where(split, transform.excess, transform.log_value + t * mean)
-    near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))
-    difference = torch.where(exponent < 1, near, transform.log_value.exp() - torch.exp(-t * mean))
-    weighted = rule.step * torch.exp(-t) * difference
-    gap = weighted.sum(-1)
-    square = 2 * (weighted * (euler_gamma + t.log() + torch.log1p(mean))).sum(-1)
-    return gap.clamp_min(0).reshape(law.shape), square.clamp_min(0).reshape(law.shape)

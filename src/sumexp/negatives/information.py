@@ -1,7 +1,7 @@
 r"""The worth of a negative: the variance of estimates by relative weights with hits kept.
 
-At the minimum :math:`f = \log P` the loss of m draws is a correctly specified conditional likelihood, of the position
-of the true class among the m + 1 candidates. So the covariance of its gradient *is* its Hessian,
+At the minimum :math:`f = \log P` the loss of m draws is a correctly specified conditional likelihood, that of the
+position of the true class among the m + 1 candidates. So the covariance of its gradient is its Hessian,
 
 .. math:: V_m = H_m = m\sum_{a<b} P_aP_bJ_{ab}\,(e_a-e_b)(e_a-e_b)^\top, \qquad
           J_{ab} = \mathbb E\frac1{r_a+r_b+R_{m-1}} = \int_0^\infty e^{-t(r_a+r_b)}M(t)^{m-1}\,dt

@@ -1,8 +1,8 @@
 r"""The scores that minimise a loss over a population, which show the classes it favours.
 
-At one x the *population minimiser* of a loss minimises :math:`\sum_y P(y\mid x)\,\ell(y, f)` over the scores f. If it
-scores a rare label above a frequent one at equal posteriors, where the cross entropy's has equal scores, the loss
-favours the tail. The pairwise-margin bound of a sampling scheme and its exact implicit loss need not agree.
+At a given x the *population minimiser* of a loss minimises :math:`\sum_y P(y\mid x)\,\ell(y, f)` over the scores f. If
+it scores a rare label above a frequent label of equal posterior, the loss favours the tail. The pairwise-margin bound
+of a sampling scheme and its exact implicit loss need not agree.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def positive_laws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """The logarithms of the laws of labels and of one draw, [classes] each, in float64 and without gradients.
 
     Raises:
-        ValueError: if one does not sum to 1 or has a class of probability 0, the shapes differ or there is one class.
+        ValueError: if a sum is not 1, a probability is 0, the shapes differ or there is one class.
     """
     log_p, log_q = checks.log_law("log_p", log_p.detach()), checks.log_law("log_q", log_q.detach())
     if log_p.shape != log_q.shape or log_p.ndim != 1 or len(log_p) < 2 or not bool((log_p + log_q).isfinite().all()):

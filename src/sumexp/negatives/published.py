@@ -1,14 +1,13 @@
 r"""The minima of the published "correction of the logQ correction" and of its baseline, with free scores.
 
-Both score a label y against m draws with replacement from q and leave out accidental hits, draws of y itself; an
-example all of whose draws are hits contributes nothing. Of the M draws that remain, each with law
-:math:`q'_j = q_j/(1-q_y)`,
+Both score a label y against m draws with replacement from q and leave out accidental hits, draws of y itself. An
+example with hits only contributes nothing. Of the M draws that remain, each with law :math:`q'_j = q_j/(1-q_y)`,
 
-- *baseline* takes :math:`\log q` subtracted from the negatives only, without :math:`\log m`:
+- *baseline* subtracts :math:`\log q` from the negatives only, without :math:`\log m`:
   :math:`\log(1+\sum_n e^{f_n-f_y}/q_n)`;
 - *refined* steps along :math:`(1-\hat p)\,\nabla(S-f_y)`, :math:`S=\log\frac1M\sum_n e^{f_n}/q'_n` and
   :math:`\hat p = 1/(1+e^{S-f_y})`, through which no gradient flows. That is the gradient of :math:`\log(1+e^{S-f_y})`:
-  given M, the sampled softmax with importance weights, its hits drawn again.
+  given M, the sampled softmax with importance weights and hits redrawn.
 
 Both are convex, with one stationary point for every :math:`m\ge1` if P and q are positive. As m grows refined tends to
 P, :math:`\log f_k = \log P_k + \frac1m(a_k-\sum_jP_ja_j)+O(m^{-2})` with :math:`a_k = \frac{P_k(1-P_k)}{q_k(1-q_k)}`,
@@ -17,10 +16,10 @@ and for :math:`\log(mq)` subtracted from the negatives only, hits left out, with
 
 .. math:: p_k(1-p_k) = P_k/A, \qquad A = \sum_y \frac{P_y}{1-p_y},
 
-if each :math:`P_k<\tfrac12`; if :math:`P_k>\tfrac12`, its scores run away, :math:`m\,(1-p_k)\to(1-P_k)/(2P_k-1)`. The
-proofs are in the chapter :doc:`/notebooks/since`.
+if each :math:`P_k<\tfrac12`; if :math:`P_k>\tfrac12`, its scores diverge, :math:`m\,(1-p_k)\to(1-P_k)/(2P_k-1)`.
+Proofs: :doc:`/notebooks/since`.
 
-Not computed: refined clamps ratios at 1e-10; the in-batch scripts take distinct items of a batch, and those of refined
+Not modelled: refined clamps ratios at 1e-10; the in-batch scripts take distinct items of a batch, and those of refined
 draw half of the negatives uniformly.
 
 Source: K. Khrylchenko et al., Correcting the LogQ Correction, RecSys 2025, arXiv 2507.09331, and its public code.
@@ -44,36 +43,32 @@ Published = Literal["baseline", "refined"]
 """The two losses of the public code."""
 
 MOST_DRAWS: dict[Published, int] = {"baseline": 1 << 53, "refined": 10_000}
-"""Refined takes an integral for each number of draws that may remain."""
+"""Refined needs an integral for each number of draws that may remain."""
 
 NEGLIGIBLE = 1e-18
-"""Numbers M of remaining draws that are rarer than this for every label are left out."""
+"""Numbers M of remaining draws below this probability for every label are left out."""
 
 MODELLED = 8
-"""The most terms of a Hessian: Newton's steps need a few of its digits, but all of the gradient's."""
+"""The largest number of terms of a Hessian, which Newton's method needs to a few digits only."""
 
 
 def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: float) -> Tensor:
-    r"""The log probabilities at the one stationary point of a published loss with free scores, deterministic.
-
-    Refined costs one integral for each number of draws that may remain: at most ``num_negatives``.
+    r"""The log probabilities at the stationary point of a published loss with free scores, deterministic.
 
     Args:
         scheme: ``baseline`` or ``refined``, see the module.
-        log_p: [classes] logarithm of the law of labels, positive everywhere.
-        log_q: [classes] logarithm of the law of one draw, positive everywhere.
-        num_negatives: draws m for each example, with replacement, hits among them; ``math.inf`` for the limit.
+        log_p: [classes] law of labels, positive everywhere.
+        log_q: [classes] law of one draw, positive everywhere.
+        num_negatives: draws m for each example, with replacement, hits included; ``math.inf`` for the limit.
 
     Returns:
         log softmax of the scores, [classes], float64, without gradients.
 
     Raises:
-        ValueError: if a law has a class of probability 0 (its score has no stationary point), ``num_negatives`` is
-            neither a whole number from 1 to 2^53, for refined to 10,000, nor ``math.inf``, or the baseline's scores run
-            away: in the limit, if a class has half of P or more.
+        ValueError: if a class has probability 0 (its score has no stationary point), ``num_negatives`` is neither from
+            1 to 2^53 (refined: 10,000) nor ``math.inf``, or, in the limit, the baseline diverges, as P >= 1/2 for a
+            class.
 
-    >>> import math, torch
-    >>> from sumexp.negatives.published import stationary
     >>> log_p = torch.tensor([0.45, 0.35, 0.15, 0.05], dtype=torch.float64).log()
     >>> log_q = torch.full((4,), 0.25, dtype=torch.float64).log()
     >>> stationary("refined", log_p, log_q, 1).exp().numpy().round(4).tolist()
@@ -101,11 +96,9 @@ def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: 
 
     Args:
         scheme: ``refined``, or ``importance``: :math:`\log(mq)` subtracted from the negatives only, hits left out.
-        log_p: [classes] logarithm of the law of labels, positive everywhere.
-        log_q: [classes] logarithm of the law of one draw, positive everywhere.
+        log_p: [classes] law of labels, positive everywhere.
+        log_q: [classes] law of one draw, positive everywhere.
 
-    >>> import torch
-    >>> from sumexp.negatives.published import first_order
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> first_order("refined", log_p, log_p).abs().max().item() < 1e-12
     True
@@ -121,17 +114,17 @@ def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: 
 
 @dataclass(frozen=True)
 class _Refined:
-    """The potential of each label: importance weights, hits drawn again, averaged over the number M that remains."""
+    """The potential of each label: importance weights, hits redrawn, averaged over the number M that remains."""
 
-    terms: list[tuple[_Multiset, Tensor]]  # given M, and the probability of M for each label
+    terms: list[tuple[_Multiset, Tensor]]  # the loss given M, and the probability of M for each label
 
     def __call__(self, scores: Tensor) -> Tensor:
-        # no graph of all terms at once: each is classes times nodes
+        # the graphs of all terms, classes times nodes each, would not fit in memory
         return torch.stack([share * checkpoint(loss, scores, use_reentrant=False) for loss, share in self.terms]).sum(0)
 
     @torch.no_grad()
     def curvature(self, scores: Tensor, posterior: Tensor) -> Callable[[Tensor], Tensor]:
-        """About the Hessian, as its product with a vector: neighbouring numbers M share one of them."""
+        """The Hessian to a few digits, as its product with a vector: neighbouring numbers M share a term."""
         width = math.ceil(len(self.terms) / MODELLED)
         groups = [self.terms[first : first + width] for first in range(0, len(self.terms), width)]
         products = [
@@ -143,7 +136,7 @@ class _Refined:
 
 def _refined(log_q: Tensor, m: int) -> _Refined:
     """M is binomial; its m - M hits are rare."""
-    from scipy.stats import binom  # half a second of every start, and seldom asked for
+    from scipy.stats import binom  # imported here, as it takes half a second
 
     q = log_q.exp().cpu().numpy()
     if q.max() >= 1:
@@ -164,7 +157,7 @@ def _limit(log_p: Tensor) -> Tensor:
     largest, top = p.max(0)
     if not largest < 0.5:
         raise ValueError(
-            f"class {int(top)} has probability {largest.item():.6g}: from 1/2 on the baseline's scores run away as "
+            f"class {int(top)} has probability {largest.item():.6g}: from 1/2 on the baseline's scores diverge as "
             "num_negatives grows; give a finite num_negatives"
         )
     rest = torch.cat([p[:top], p[top + 1 :]]) / largest

@@ -1,12 +1,12 @@
-r"""m distinct negatives: drawing from q until m ids differ, what that learns, and the correction that makes it right.
+r"""m distinct negatives, drawn from q until m ids differ: what they learn, and the correction that makes it right.
 
-Read the draws as a race: class i first arrives at :math:`E_i\sim\mathrm{Exp}(q_i)`, independently of the others, and
-the first m classes are the sample. With T the time of the next arrival,
+In the exponential race class i arrives at :math:`E_i\sim\mathrm{Exp}(q_i)`, independently of the others, and the first
+m classes are the sample. With T the time of the next arrival,
 
 .. math:: P(S=A,\ T\in dt) = \prod_{i\in A}(1-e^{-q_it})\ \sum_{k\notin A}q_k\ e^{-t\sum_{k\notin A}q_k}\,dt .
 
-:func:`inclusion` integrates that for thousands of classes. The laws below visit every set, for few classes, as
-:func:`sumexp.negatives.consistency.set_losses` takes them.
+:func:`inclusion` integrates this for thousands of classes. The laws below enumerate all sets of few classes, for
+:func:`sumexp.negatives.consistency.set_losses`.
 """
 
 import math
@@ -22,18 +22,18 @@ from sumexp.negatives.consistency import set_losses
 from sumexp.negatives.population import Losses
 
 LARGEST = 12
-"""Classes for which all sets are visited."""
+"""The largest number of classes whose sets are enumerated."""
 
 
 class SetLaw(NamedTuple):
-    """A law of drawn sets, with the logarithm of the probability of each class that a correction would use."""
+    """A law of drawn sets, with the logarithm of each class's probability in a correction."""
 
     members: Tensor  # [outcomes, classes] bool
     probability: Tensor  # [outcomes]
     log_coin: Tensor  # [outcomes, classes]
 
     def to(self, device: torch.device) -> "SetLaw":
-        """The same on a device: the laws are made on the CPU, set by set."""
+        """The same on a device."""
         return SetLaw(*(part.to(device) for part in self))
 
 
@@ -65,12 +65,12 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
 def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     r"""The law of set and number N of draws until m ids differ, corrected by :math:`1-(1-q_i)^N`.
 
-    So libraries correct that count their tries; where N = m they take :math:`mq_i`, as for draws with repetition.
+    Libraries that count their tries use this correction; where N = m they use :math:`mq_i`, as with replacement.
 
     Args:
         log_q: [classes] law of one draw, at most 12 classes.
         m: distinct ids.
-        tol: probability of all N beyond those that are visited.
+        tol: probability of larger N, which are left out.
 
     Source: ``ExpectedCountHelper`` in TensorFlow's ``range_sampler.cc``.
     """
@@ -105,7 +105,7 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
     Args:
         log_q: [classes] law of one draw, at most 12 classes.
         m: distinct ids.
-        label: a class that takes no part in the race; none if not given.
+        label: a class outside the race; none by default.
 
     Raises:
         ValueError: if no class is left to arrive next.
@@ -136,9 +136,9 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
 def inclusion(log_q: Tensor, m: int) -> Tensor:
     r"""The true probability that each class is among the first m distinct ids, for thousands of classes, [classes].
 
-    With :math:`a = 1-e^{-qt}` and :math:`b = e^{-qt}` the set of those that came before t has the generating function
-    :math:`\prod_j(ua_j+b_j)`, and the next arrival the rate :math:`\sum_k q_k` over the others. So the density in t of
-    next arrivals with class i among the m before is the coefficient of :math:`u^m` in
+    With :math:`a = 1-e^{-qt}` and :math:`b = e^{-qt}` the arrivals before t have the generating function
+    :math:`\prod_j(ua_j+b_j)`, and the next arrival has the rate :math:`\sum_k q_k` over the others. So the density in t
+    of next arrivals with class i among the m before is the coefficient of :math:`u^m` in
 
     .. math:: \frac{ua_i}{ua_i+b_i}\ \prod_j(ua_j+b_j)\ \sum_{k\ne i}\frac{q_kb_k}{ua_k+b_k} ,
 
@@ -200,7 +200,7 @@ def _log_odds(rate: Tensor) -> Tensor:
 
 @typed
 def corrected(law: SetLaw) -> Losses:
-    """The implicit losses if labels that are drawn are left out, and log_coin is subtracted from all logits."""
+    """The implicit losses if hits are left out and log_coin is subtracted from all logits."""
     return set_losses(law.members, law.probability, law.log_coin)
 
 

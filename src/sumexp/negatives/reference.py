@@ -1,4 +1,4 @@
-"""The tables' schemes and every multiset of draws in rational arithmetic: slow, and independent of the rest."""
+"""The schemes of the tables and all multisets of draws in rational arithmetic: slow, and independent of the rest."""
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +14,7 @@ Law = tuple[Fraction, ...]
 def scheme(
     q: Sequence[Fraction], label: int, m: int, weights: Weights, hits: Hits, prior: Sequence[Fraction] = ()
 ) -> tuple[Law, Law]:
-    """The law of one draw after ``hits``, and the weights, as :func:`sumexp.negatives.scheme` has them.
-
-    Raises:
-        ValueError: if q does not sum to 1.
-    """
+    """The law of one draw after ``hits``, and the weights, as in :func:`sumexp.negatives.scheme`."""
     if sum(q) != 1:
         raise ValueError(f"q sums to {sum(q)}, not 1")
     if hits == "redraw":
@@ -39,7 +35,7 @@ def scheme(
 
 
 def draws(q: Sequence[Fraction], m: int) -> Iterator[tuple[Fraction, tuple[int, ...]]]:
-    """Every multiset of m draws that has positive probability: the probability, and how often each class is in it."""
+    """The multisets of m draws that have positive probability: the probability, and the count of each class."""
     support = [y for y, p in enumerate(q) if p]
     for drawn in itertools.combinations_with_replacement(support, m):
         counts = tuple(drawn.count(y) for y in range(len(q)))
@@ -58,9 +54,6 @@ def weighted_sum(counts: Sequence[int], w: Sequence[Fraction], values: Sequence[
 
 
 def exponentiated(q: Sequence[Fraction], m: int, w: Sequence[Fraction], a: Sequence[Fraction]) -> tuple[Fraction, int]:
-    r"""The pair :math:`e^{D\,\mathbb E\log(1+X)} = \prod (1+X)^{Dp}` and D, a common denominator of all probabilities.
-
-    Rational, so that an expected loss can be compared with the logarithm of a rational without rounding.
-    """
+    r"""The rational :math:`e^{D\,\mathbb E\log(1+X)} = \prod (1+X)^{Dp}` and D, a common denominator of all p."""
     d = lcm(*(p.denominator for p, _ in draws(q, m)))
     return prod(((1 + weighted_sum(c, w, a)) ** int(p * d) for p, c in draws(q, m)), start=Fraction(1)), d

@@ -1,13 +1,13 @@
-r"""A sampling scheme (q, w): how the negatives of one label are drawn and what each of them weighs.
+r"""A sampling scheme (q, w): the distribution and the weights of a label's negatives.
 
-m negatives are drawn from q with replacement, each enters the loss with its weight :math:`w_{yy'}`. Only the product
+m negatives are drawn from q with replacement, each with the weight :math:`w_{yy'}`. Only the product
 
 .. math:: \rho_{yy'} = m\, q_{y'}\, w_{yy'}
 
-shows in the mean of a decoupled loss and in the bound on the cross entropy. A draw of the positive itself (a *hit*) is
-never made (``redraw``: q is normalised over the negatives, the paper's :math:`q_y = 0`), made and left out (``mask``:
-:math:`q_y > 0`, :math:`w_{yy} = 0`), or made and counted like any other (``keep``). The tables of the paper mix the
-first two; they differ by factors :math:`1 - q_y`.
+affects the mean of a decoupled loss and the bound on the cross entropy. A draw of the positive itself (an accidental
+*hit*) is redrawn (``redraw``: q is normalised over the negatives, the paper's :math:`q_y = 0`), left out (``mask``:
+:math:`q_y > 0`, :math:`w_{yy} = 0`), or counted like any other (``keep``). The tables of the paper mix the first two,
+which differ by factors :math:`1 - q_y`.
 """
 
 import math
@@ -27,16 +27,16 @@ Weights = Literal["constant", "importance", "relative", "tail"]
 
 @dataclass(frozen=True)
 class Scheme:
-    r"""The sampling law and the weights of one label's negatives.
+    r"""The sampling law and the weights of a label's negatives.
 
     Attributes:
         label: the positive class y.
         m: number of negatives drawn with replacement.
-        log_q: [..., classes] logarithm of the law of one draw, summing to 1.
+        log_q: [..., classes] logarithm of the law of one draw.
         log_w: [..., classes] logarithms of the weights :math:`w_{yy'}`; ``-inf`` for weight 0.
 
     Raises:
-        ValueError: if there are fewer than two classes, the label is none of them, q does not sum to 1, or a weight is
+        ValueError: if there are fewer than two classes, the label is out of range, q does not sum to 1, or a weight is
             NaN or infinite.
 
     Source: Rawat et al., section 2.2 and Table 1.
@@ -82,9 +82,9 @@ def uniform(classes: int, device: torch.device | str | None = None) -> Tensor:
 
 @typed
 def log_prior(counts: Tensor) -> Tensor:
-    r"""The law of the training labels, :math:`\log\pi` [classes], from how often each occurs.
+    r"""The law of the training labels, :math:`\log\pi` [classes], from their counts.
 
-    It is the law of each other label of a batch drawn with replacement, so of the *multiset* of negatives, not of its
+    It is the law of each other label of a batch drawn with replacement: of the *multiset* of negatives, not of its
     union.
 
     Raises:
@@ -98,9 +98,9 @@ def log_prior(counts: Tensor) -> Tensor:
 
 @typed
 def model_based(logits: Tensor) -> Tensor:
-    r"""The model's own law :math:`q \propto e^f` over all classes, log q [..., classes].
+    r"""The model's law :math:`q \propto e^f` over all classes, log q [..., classes], without gradients.
 
-    No gradient flows back into the logits, as none does in a sampled loss. The largest logit must be finite.
+    The largest logit must be finite.
     """
     if not logits.ndim or not logits.shape[-1] or not bool(torch.isfinite(logits.detach().amax(-1)).all()):
         raise ValueError(f"logits {tuple(logits.shape)} must be [..., classes], the largest of each row finite")
@@ -109,7 +109,7 @@ def model_based(logits: Tensor) -> Tensor:
 
 @typed
 def exclude(log_q: Tensor, label: int) -> Tensor:
-    """The law normalised over the negatives, of which one must have mass; ``-inf`` at the label."""
+    """The law normalised over the negatives; ``-inf`` at the label."""
     _check_label(label, log_q)
     negatives = log_q.to(torch.float64).clone()
     negatives[..., label] = -math.inf
@@ -134,20 +134,20 @@ def scheme(
     tail          :math:`\pi_{y'}/(m q_{y'} \pi_y)`          logit-adjusted: negatives weighted by :math:`\pi_{y'}/\pi_y`
     ============  =========================================  =======================================================
 
-    q is the law *after* ``hits``: under ``redraw`` it is normalised over the negatives, so that relative weights, whose
-    numerator is :math:`q_y = 0`, are all 0 and the loss vanishes. That is what the paper's assumption says literally;
-    relative weights are meant with ``mask``.
+    q is the law *after* ``hits``: under ``redraw`` it is normalised over the negatives, so that relative weights, with
+    the numerator :math:`q_y = 0`, are all 0 and the loss vanishes. The paper's assumption says so literally; relative
+    weights are meant with ``mask``.
 
     Args:
         log_q: [..., classes] law of one draw over all classes.
         label: the positive y.
         m: number of draws.
         weights: see the table.
-        hits: what becomes of draws of the positive: ``redraw``, ``mask`` or ``keep`` (see the module).
+        hits: ``redraw``, ``mask`` or ``keep``, see the module.
         prior: [classes] logarithm of the label law pi, for ``tail``.
 
     Raises:
-        ValueError: if ``tail`` lacks its prior, the prior of the label is 0, or for what :class:`Scheme` refuses.
+        ValueError: if ``tail`` has no prior, the prior of the label is 0, or as :class:`Scheme`.
 
     Source: Rawat et al., Table 1 and equation (16).
     """  # noqa: E501
@@ -185,7 +185,7 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     ``log_rho`` and ``log_q`` are [..., classes]; a draw of the label weighs nothing.
 
     Raises:
-        ValueError: if a negative with :math:`\rho_{yy'} > 0` is never drawn: no weight can make up for it.
+        ValueError: if a negative with :math:`\rho_{yy'} > 0` is never drawn.
 
     Source: Rawat et al., Proposition 4, equation (15), with the support it needs.
     """
@@ -195,7 +195,7 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     negative = torch.arange(log_q.shape[-1], device=log_q.device) != label
     wanted = negative & (log_rho != -math.inf)
     if bool((wanted & (log_q == -math.inf)).any()):
-        raise ValueError("q is 0 on a negative with rho > 0, which no weight can make up for; give it mass")
+        raise ValueError("q is 0 on a negative with rho > 0, which no weight can correct; give it mass")
     log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(m), -math.inf)
     return Scheme(label, m, log_q.to(torch.float64), log_w)
 

@@ -1,7 +1,7 @@
-"""The minima of sets of negatives if hits stay in them, and the error that every table of corrections leaves.
+"""The minima of sets of negatives with hits kept, and the error that remains with any table of corrections.
 
-A *table* is one number c for each class, subtracted from every logit, whatever was drawn. The scores learned are then
-the minimiser without a table, plus c: the error of their log odds moves by the same amount for every true law P, and
+A *table* is a number c for each class, subtracted from every logit whatever was drawn. The learned scores are then the
+minimiser without a table, plus c. So the error of their log odds moves by the same amount for every true law P, and
 half the range of these errors over P remains.
 """
 
@@ -18,7 +18,7 @@ from sumexp.negatives.race import SetLaw
 def kept_losses(law: SetLaw) -> Losses:
     r"""The implicit losses :math:`\mathbb E\log(1+\sum_{j\in S}e^{s_j-s_y})`, s = scores - log_coin, if a hit counts.
 
-    A label that was drawn stands among the candidates twice. Otherwise as :func:`sumexp.negatives.race.corrected`.
+    A label that was drawn is among the candidates twice. Otherwise as :func:`sumexp.negatives.race.corrected`.
     """
 
     def of_scores(scores: Tensor) -> Tensor:
@@ -30,10 +30,10 @@ def kept_losses(law: SetLaw) -> Losses:
 
 
 def least_worst_error(members: Tensor, probability: Tensor, posteriors: Sequence[Tensor]) -> Tensor:
-    r"""[classes, classes] by how much every table misses the log odds of two classes for one true law at least.
+    r"""[classes, classes] lower bounds of any table's error in the log odds of two classes, at the worst true law.
 
-    Hits are left out. With :math:`\log\pi` for a table, :math:`\pi` the true inclusion probabilities, the log odds of
-    two classes that are all there is come out right; with the errors e under that table of the given laws,
+    Hits are left out. With the table :math:`\log\pi`, :math:`\pi` the true inclusion probabilities, the log odds of two
+    classes are right if no other class has mass. With the errors e of the given laws under that table,
 
     .. math:: \min_c\max_P\ |e_{ab}(P)+c_a-c_b|\ \ge\ \tfrac12\big(\max_Pe_{ab}(P)-\min_Pe_{ab}(P)\big).
 

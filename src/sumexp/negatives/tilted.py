@@ -7,19 +7,18 @@ of the true negatives; *hard* ones weight a negative by :math:`e^{\beta f}`. Wit
 .. math:: \log\bigl(1+Q\,e^{-f_y}G\bigr),\qquad
           G = \frac{\mathbb E_r e^{(1+\beta)f}}{\mathbb E_r e^{\beta f}},
 
-where Q is the weight of the negatives. With :math:`v=e^f/G` and :math:`\rho=P/r` the stationary points solve
+where Q is the weight of the negatives, here infinite. With :math:`v=e^f/G` and :math:`\rho=P/r` the stationary point
+solves
 
-.. math:: \rho_k = \kappa\,\bigl(1+\tfrac{v_k}{Q}\bigr)\,v_k^\beta\,\bigl((1+\beta)v_k-\beta\bigr),
+.. math:: \rho_k = \kappa\,v_k^\beta\,\bigl((1+\beta)v_k-\beta\bigr),\qquad \kappa\,\mathbb E_r v^\beta=1 .
 
-where :math:`\kappa\,\mathbb E_r v^\beta=\mathbb E_P\frac1{1+v/Q}`. The right side increases in every admissible v, so
-*neither tau nor beta changes the order* of the classes by P/q.
+The right side increases in every admissible v, so *neither tau nor beta changes the order* of the classes by P/q.
 
-- :math:`\beta=0,\ Q=\infty`: :math:`f=\log(P/r)`, finite if and only if :math:`\tau<\min_k q_k/P_k`.
-- :math:`\beta=0`, Q finite: convex, one solution.
-- :math:`\beta>0,\ Q=\infty`: one solution, compressed at the top, :math:`f\approx\frac1{1+\beta}\log\rho`, with a floor
+- :math:`\beta=0`: :math:`f=\log(P/r)`, finite if and only if :math:`\tau<\min_k q_k/P_k`.
+- :math:`\beta>0`: one solution, compressed at the top, :math:`f\approx\frac1{1+\beta}\log\rho`, with a floor
   :math:`v_k>\frac\beta{1+\beta}`.
 
-The proofs are in the chapter :doc:`/notebooks/since`. The public code differs: it has m draws and takes Q = m
+Proofs: :doc:`/notebooks/since`. The public code differs: it has m draws and Q = m
 (:func:`sumexp.negatives.hard.hard_minimum` is exact for that, without debiasing), estimates the positives' mean from
 one positive, so that :math:`G` can be negative and is clamped, and takes :math:`\tau` for the fraction of positives
 among the *tilted* draws, which is :math:`\tau\,\mathbb E_Pe^{\beta f}/\mathbb E_qe^{\beta f}`.
@@ -29,7 +28,6 @@ Hard Negative Samples, ICLR 2021; their public code.
 """
 
 import math
-from collections.abc import Callable
 from numbers import Real
 
 import torch
@@ -39,7 +37,7 @@ from torch import Tensor
 from sumexp.negatives.population import positive_laws
 
 
-def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0, weight: float = math.inf) -> Tensor:
+def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0) -> Tensor:
     r"""The scores [classes] at the stationary point, :math:`f-\log G`, deterministic, in float64, without gradients.
 
     Args:
@@ -47,13 +45,10 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
         log_q: [classes] log probabilities of the draws, finite.
         tau: the share of draws that are positives, :math:`0\le\tau<\min q/P`.
         beta: hardness, at least 0.
-        weight: Q, positive; it must be ``math.inf`` if ``beta`` > 0, as uniqueness is not proved for finite Q.
 
     Raises:
         ValueError: if a distribution has a zero or a number is out of range.
 
-    >>> import torch
-    >>> from sumexp.negatives.tilted import tilted
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> log_q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64).log()
     >>> tilted(log_p, log_q).exp().numpy().round(6).tolist()  # P / q
@@ -64,41 +59,21 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0,
     [1.257, 1.046, 0.753]
     """
     log_p, log_q = positive_laws(log_p, log_q)
-    for name, value in (("tau", tau), ("beta", beta), ("weight", weight)):
+    for name, value in (("tau", tau), ("beta", beta)):
         if not isinstance(value, Real):
             raise ValueError(f"{name} is {value!r}; it must be a number")
     most = (log_q - log_p).min().exp().item()
     if not 0 <= tau < most:
         raise ValueError(f"tau is {tau!r}; it must be >= 0 and less than min q/P, {most:.6g}: no law is left otherwise")
-    if not 0 <= beta < math.inf or not weight > 0:
-        raise ValueError(f"beta is {beta!r} and weight {weight!r}; beta must be a number >= 0, the weight positive")
-    if beta > 0 and weight != math.inf:
-        raise ValueError(f"weight is {weight!r} with beta {beta!r}; with beta > 0 it must be math.inf")
+    if not 0 <= beta < math.inf:
+        raise ValueError(f"beta is {beta!r}; it must be a number >= 0")
     rest = (log_q.exp() - tau * log_p.exp()) / (1 - tau)
     log_ratio = log_p - rest.log()
-    if beta > 0:
-        return _hard(log_ratio, rest, beta)
-    return log_ratio if weight == math.inf else _weighted(log_ratio, log_p.exp(), weight)
-
-
-def _weighted(log_ratio: Tensor, p: Tensor, weight: float) -> Tensor:
-    """beta = 0: kappa = E_P 1/(1 + v/Q), and v solves a quadratic equation."""
+    if beta == 0:
+        return log_ratio
 
     def log_v(log_kappa: float) -> Tensor:
-        log_target = log_ratio - log_kappa
-        return math.log(2) + log_target - torch.log1p((1 + 4 * log_target.exp() / weight).sqrt())
-
-    def excess(log_kappa: float) -> float:
-        return log_kappa - math.log((p / (1 + log_v(log_kappa).exp() / weight)).sum().item())
-
-    return log_v(_root(excess))
-
-
-def _hard(log_ratio: Tensor, rest: Tensor, beta: float) -> Tensor:
-    """Q infinite: one kappa with kappa E_r v^beta = 1."""
-
-    def log_v(log_kappa: float) -> Tensor:
-        """Newton's method in log x, x = (1 + beta) v - beta: convex and increasing, of slope 1 to 1 + beta."""
+        """log v by Newton's method in log x, x = (1 + beta) v - beta: convex, with slopes from 1 to 1 + beta."""
         target = log_ratio - log_kappa
         log_x = target.clamp_min(0) / (1 + beta) + target.clamp_max(0) + beta * math.log1p(1 / max(beta, 1e-300))
         for _ in range(200):
@@ -112,14 +87,9 @@ def _hard(log_ratio: Tensor, rest: Tensor, beta: float) -> Tensor:
     def excess(log_kappa: float) -> float:
         return log_kappa + (rest.log() + beta * log_v(log_kappa)).logsumexp(0).item()
 
-    return log_v(_root(excess))
-
-
-def _root(increasing: Callable[[float], float]) -> float:
-    """The root of an increasing function of a logarithm."""
     low, high = -1.0, 1.0
-    while increasing(low) > 0:
+    while excess(low) > 0:
         low *= 2
-    while increasing(high) < 0:
+    while excess(high) < 0:
         high *= 2
-    return float(brentq(increasing, low, high, xtol=1e-15, rtol=1e-14))
+    return log_v(float(brentq(excess, low, high, xtol=1e-15, rtol=1e-14)))

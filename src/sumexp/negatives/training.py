@@ -1,8 +1,8 @@
 r"""Gradient descent on a sampled loss, against the minimum of its exact implicit loss and that of the bound.
 
-A linear model, so that all three end points exist and are unique: the minimiser of the exact implicit loss and that of
-Lemma 2's bound, both found without random numbers, and averaged stochastic gradient descent on the sampled loss. All
-add the penalty :math:`\frac\lambda2\lVert W\rVert^2`.
+With a linear model and the penalty :math:`\frac\lambda2\lVert W\rVert^2` all three end points are unique: the
+minimisers of the exact implicit loss and of Lemma 2's bound, and averaged stochastic gradient descent on the sampled
+loss.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,13 @@ from sumexp.samplers import Uniform, draw
 
 @dataclass(frozen=True)
 class Problem:
-    r"""Examples, and the sampled loss that a linear model of them is trained on: uniform negatives, importance weights.
+    r"""Examples for a linear model trained on a sampled loss with uniform negatives and importance weights.
 
     Attributes:
         features: [N, d].
         labels: [N] classes 0..L-1, all of which occur.
-        m: negatives for each example, none of them its own class (``redraw``).
+        m: negatives of an example; hits are redrawn.
         penalty: :math:`\lambda`, positive.
-
     """
 
     features: Tensor
@@ -51,7 +50,7 @@ class Problem:
         return int(self.labels.max()) + 1
 
     def scheme(self, label: int) -> Scheme:
-        """How the negatives of a label are drawn and weighted."""
+        """The sampling scheme of a label."""
         return scheme(uniform(self.classes), label, self.m, "importance", "redraw")
 
 
@@ -97,14 +96,13 @@ def descend(
     rate: float = 0.5,
     generator: torch.Generator,
 ) -> dict[int, Tensor]:
-    r"""Stochastic gradient descent on the sampled loss, several runs side by side, each averaged over its second half.
+    r"""Stochastic gradient descent on the sampled loss, several runs in parallel, each averaged over its second half.
 
     Examples are drawn with replacement, negatives by :func:`sumexp.samplers.draw`, and the loss is
     :func:`sumexp.functional.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
 
     Returns:
-        the averaged weights [runs, d, L] after first, 2 first, 4 first, ... steps, ``doublings`` times doubled; columns
-        sum to 0.
+        the averaged weights [runs, d, L] after first, 2 first, ..., 2^doublings first steps; columns sum to 0.
 
     Source: Polyak and Juditsky (1992) for the average.
     """
@@ -138,7 +136,7 @@ def descend(
 
 @dataclass(frozen=True)
 class Distance:
-    """How far the mean of several runs is from a point, and the standard error if that were their expectation."""
+    """The distance of the mean of several runs from a point, and its standard error if the point is the expectation."""
 
     root: float
     error: float

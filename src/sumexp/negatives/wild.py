@@ -1,6 +1,6 @@
-"""Faults of samplers in use, each reproduced in a few lines, with the exact measure of its effect.
+"""Faults of samplers in use, reproduced in a few lines, with their exact effects.
 
-None stops a training run or shows in its loss; each moves the minimum, or the law of the negatives.
+None stops a training run or shows in its loss; each moves the minimum or the distribution of the negatives.
 """
 
 import math
@@ -13,15 +13,9 @@ from sumexp import _checks as checks
 
 
 def one_class_short(classes: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
-    r"""A log-uniform sampler that draws with :math:`\log N` and scores with :math:`\log(N+1)`.
+    r"""A log-uniform sampler that draws with :math:`\log N` and scores with :math:`\log(N+1)`: [N] both log laws.
 
-    ``exp(u log N) - 1`` rounded down ends at N - 2: the last class is never drawn.
-
-    Returns:
-        log law that is drawn [N] and log law that is believed [N].
-
-    Raises:
-        ValueError: for fewer than two classes.
+    ``exp(u log N) - 1`` rounded down is at most N - 2: the last class is never drawn.
     """
     classes = checks.whole("classes", classes, 2)
     mass = torch.log1p(1 / torch.arange(1, classes + 1, dtype=torch.float64, device=device))
@@ -31,21 +25,21 @@ def one_class_short(classes: int, device: torch.device | str | None = None) -> t
 
 
 def add_tiny(logits: Tensor, hits: Tensor) -> Tensor:
-    """Meant to remove accidental hits, this adds 10^-40 to them: a hundredth of the least normal float32."""
+    """Intended to remove accidental hits, this adds 10^-40 to them, a hundredth of the smallest normal float32."""
     return logits + hits * (torch.finfo(torch.float32).tiny / 100)
 
 
 def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     r"""The probability of each class to be among ``drawn.unique()[:kept]``, which sorts: the lowest distinct ids.
 
-    Going through the classes in order, the state is (distinct so far, draws used so far); class y takes a binomial
-    number of the draws that are left, with :math:`q_y/\sum_{y'\ge y}q_{y'}` each. It is returned if it takes one and
-    fewer than ``kept`` came before.
+    Through the classes in order, the state is (distinct so far, draws used so far); class y takes a binomial number of
+    the remaining draws, with probability :math:`q_y/\sum_{y'\ge y}q_{y'}` each. It is returned if it takes at least one
+    draw and fewer than ``kept`` classes came before.
 
     Args:
         log_q: [classes] law of one draw, in the order of the ids.
-        tries: draws, >= 1.
-        kept: how many of the lowest distinct ids are returned, >= 1.
+        tries: number of draws, >= 1.
+        kept: number of ids returned, >= 1.
     """
     tries, kept = checks.whole("tries", tries, 1), checks.whole("kept", kept, 1)
     q = checks.log_law("log_q", log_q).exp()
@@ -75,9 +69,6 @@ def modulo_share(bits: int, classes: int, below: int) -> Fraction:
 
     The first :math:`2^b \bmod L` ids get one word more than the others. ``torch.randint`` reduces 32 bits for ranges
     below :math:`2^{28}` and 64 from there on (PyTorch 2.13).
-
-    Raises:
-        ValueError: unless 0 <= below <= classes, 1 <= classes <= 2^bits.
     """
     if bits < 0 or not 0 <= below <= classes <= 1 << bits or classes < 1:
         raise ValueError(f"below is {below}, classes {classes}; expected 0 <= below <= classes <= 2^{bits}")

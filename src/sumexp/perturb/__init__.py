@@ -1,15 +1,15 @@
-r"""What perturbed softmaxes and argmaxes can represent, exactly.
+r"""The distributions that perturbed softmaxes and argmaxes can represent, exactly.
 
 For parameters :math:`\theta` and i.i.d. perturbations :math:`\gamma_j`:
 
 - `noises`: Gumbel, Gaussian, logistic, exponential, uniform, Cauchy and discrete noise;
 - `softmax`: :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, its potential, Hessian and variance;
 - `argmax`: :math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, its potential and Jacobian;
-- `batched`: the same for very many rows at once, to the precision that training asks for;
+- `batched`: the same for many rows at once, to the precision that training needs;
 - `discrete`: the argmax with ties, its sub-differential, in rational arithmetic;
 - `inversion`: from probabilities to parameters;
 - `uniform`: two classes with uniform noise, in rational arithmetic;
-- `representation`: which parameter sets represent every law, and which each law once;
+- `representation`: parameter sets that represent every law, or each law once;
 - `learner`: exact-gradient descent on a half space.
 
 :mod:`sumexp.distributions` has both laws as ``torch.distributions``.

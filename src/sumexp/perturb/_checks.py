@@ -1,4 +1,4 @@
-"""Arguments, checked: what was wrong, its value and the fix."""
+"""Checks of arguments."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from sumexp._checks import read
 
 
 def shaped(theta: Tensor, name: str = "theta") -> None:
-    """Check what can be said of parameters without a look at their values."""
+    """Check parameters without reading their values."""
     if not isinstance(theta, Tensor) or not theta.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {getattr(theta, 'dtype', type(theta))}")
     if theta.ndim == 0 or theta.shape[-1] < 2:
@@ -20,13 +20,13 @@ def shaped(theta: Tensor, name: str = "theta") -> None:
 
 
 def finite(theta: Tensor, name: str = "theta") -> None:
-    """Check that parameters are finite, unless their values cannot be read, as in ``vmap`` and ``compile``."""
+    """Check that parameters are finite, if their values can be read (not in ``vmap`` or ``compile``)."""
     [sound] = read(torch.isfinite(theta.detach()).all(), default=1.0)
     if not sound:
         worst = theta.detach()[~torch.isfinite(theta)][0].item()
         raise ValueError(
             f"{name} holds {worst}; parameters must be finite. In the limit of -inf a class has probability 0: "
-            "leave it out instead"
+            "leave it out"
         )
 
 
@@ -72,8 +72,8 @@ def target(p: Tensor) -> Tensor:
         raise ValueError(f"a target must be non-negative and of sum 1, got sums {p.sum(-1).flatten()[:3].tolist()}")
     if bool((p == 0).any()):
         raise ValueError(
-            "a target has an entry 0: it lies on the boundary of the simplex, which no finite parameters reach; "
-            "leave the class out or give it a positive probability"
+            "a target has an entry 0: it is on the boundary of the simplex, which no finite parameters reach; leave "
+            "the class out or give it a positive probability"
         )
     return p
 
@@ -85,7 +85,7 @@ def pieces(x: Tensor, size: int) -> list[Tensor]:
 
 
 def joined(parts: Iterable[Tensor], rows: int) -> Tensor:
-    """``torch.cat`` that holds no part back: small results kept among large temporaries would pin the heap."""
+    """``torch.cat`` that frees each part: small results kept among large temporaries would pin the heap."""
     result, at = torch.empty(0), 0
     for part in parts:
         result = part.new_empty(rows, *part.shape[1:]) if at == 0 else result

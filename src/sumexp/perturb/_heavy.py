@@ -1,8 +1,8 @@
 r"""Nodes for noise with heavy tails (Cauchy), where integrands fall like powers of u and no range is long enough.
 
-Few classes far apart: around every class the line is cut at distances that double, up to 2^60 times the scale; between
-the cuts the integrand is analytic on the scale of the piece, so a Gauss-Legendre rule of 12 points each is exact to
-1e-15. Many classes close together: the trapezoid rule in v with :math:`u = m + a\sinh v`. The cheaper of the two.
+Few classes far apart: around every class the line is cut at distances that double, up to 2^60 times the scale. Between
+the cuts the integrand is analytic on the scale of the piece, so 12 Gauss-Legendre points are exact to 1e-15. Many
+classes close together: the trapezoid rule in v with :math:`u = m + a\sinh v`. The rule with fewer nodes is used.
 """
 
 import math
@@ -18,7 +18,7 @@ REACH = 38.0
 
 
 def count(classes: int, spread: float, scale: float) -> int:
-    """The number of nodes for so many classes over so wide a range."""
+    """The number of nodes for classes that range over ``spread``."""
     return min((2 * (OCTAVES + 1) * classes - 1) * ORDER, 2 * _steps(spread, scale) + 1)
 
 

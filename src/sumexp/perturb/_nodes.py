@@ -1,9 +1,8 @@
 r"""The Perturb-Softmax's integrands on the nodes :math:`u = \log t`, from one table per noise and temperature.
 
-All classes share the function :math:`L`, so it is tabulated once: on cells as wide as the step, at Chebyshev points.
-The node :math:`u_k` and the class :math:`x_j = \theta_j/\tau` meet at :math:`s = u_k + x_j`; as cells and steps agree,
-the place inside the cell depends on j only, and the values on all nodes are one small product of Lagrange's weights
-with a window of the table.
+All classes share the function :math:`L`, so it is tabulated once, at Chebyshev points on cells as wide as the step.
+Node :math:`u_k` and class :math:`x_j = \theta_j/\tau` need it at :math:`s = u_k + x_j`. The place inside the cell
+depends on j only, so the values on all nodes are a product of Lagrange's weights with a window of the table.
 """
 
 import math
@@ -33,10 +32,9 @@ LEFT, WINDOW = 180, 200
 WIDEST = 200.0
 """Edges are resolved on the scale of tau, so that time and memory grow with the width of a noise that has them."""
 MOST = 1 << 29
-"""Terms of a row without a table, up to half a minute or a minute and a half: each class sums those of the transform at
-each node."""
+"""Terms of a row without a table, the transform's at each node and class: up to a minute and a half."""
 PLACES = 1 << 25
-"""Classes times nodes of a row without a table, which are held at once: 3 to 5 GB."""
+"""Classes times nodes of a row without a table, all in memory: 3 to 5 GB."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,10 @@ class Table:
     """The transform on cells of width ``step``, the first of which begins at ``low + below * step``.
 
     Attributes:
-        low: the first node u_0, all x being <= 0.
+        low: the first node u_0; all x are <= 0.
         step: distance of the nodes.
         count: number of nodes K.
-        below: number of cells left of u_0, negative.
+        below: minus the number of cells left of u_0.
         columns: log L, log(A/L) and log(B/L), [POINTS, cells] each.
     """
 
@@ -80,19 +78,19 @@ class Table:
         return [each.reshape(*x.shape, self.count) for each in looked_up(first, weights, parts)]
 
     def _by_cells(self, first: Tensor, weights: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
-        """One product for all places with the same cells, [n, K]: how many there are a host has to know."""
+        """A product for each group of places with the same cells, [n, K]; the host has to know the groups."""
         order = first.argsort(stable=True)
         cells, sizes = first[order].unique_consecutive(return_counts=True)  # type: ignore[no-untyped-call]
         groups = list(zip(cells.tolist(), torch.split(weights[order], sizes.tolist()), strict=True))
         back = order.argsort()
-        return [torch.cat([own @ part[:, cell : cell + self.count] for cell, own in groups])[back] for part in parts]
+        return [torch.cat([w @ part[:, cell : cell + self.count] for cell, w in groups])[back] for part in parts]
 
     def _one_by_one(self, first: Tensor, weights: Tensor, parts: tuple[Tensor, ...]) -> list[Tensor]:
-        """A product for each place, [n, K], for which no host has to wait; its cells are not kept for the gradient."""
+        """A product for each place, [n, K], without waiting for the host; cells are recomputed for the gradient."""
         windows = [part.unfold(1, self.count, 1) for part in parts]
 
-        def products(at: Tensor, own: Tensor) -> tuple[Tensor, ...]:
-            return tuple(torch.bmm(own.unsqueeze(-2), each[:, at].transpose(0, 1)).squeeze(-2) for each in windows)
+        def products(at: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+            return tuple(torch.bmm(w.unsqueeze(-2), each[:, at].transpose(0, 1)).squeeze(-2) for each in windows)
 
         rows = BLOCK // (3 * POINTS * self.count)
         blocks = zip(checks.pieces(first, rows), checks.pieces(weights, rows), strict=True)
@@ -104,7 +102,7 @@ class Table:
         x = x.clamp_min((self.below + 1) * self.step)
         cell = torch.floor(x.detach() / self.step)
         place = 2 * (x / self.step - cell) - 1
-        # The last cell has no window of its own right of it: x = 0 is the right end of the cell before.
+        # x = 0 is the right end of the last cell with a window.
         at_end = cell >= 0
         cell, place = cell - at_end.to(cell.dtype), place + 2 * at_end.to(place.dtype)
         return cell.to(torch.int64) - self.below, lagrange(place)
@@ -127,7 +125,7 @@ def lagrange(place: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Direct:
-    """Nodes of each row's own, and the transform itself in place of a table: for features far apart."""
+    """Nodes for each row, and the transform instead of a table: for features far apart."""
 
     noise: Noise
     tau: Tensor
@@ -158,8 +156,8 @@ class Direct:
 def windows(features: Tensor) -> tuple[Tensor, Tensor]:
     """The trapezoid rule near ``features`` [..., n], the places where some L falls: nodes and log weights [..., K].
 
-    Left of a feature the integrand rises like e^u, right of it the class's part is gone; in a stretch without features
-    nothing counts but its right end.
+    Left of a feature the integrand rises like e^u, right of it the class contributes nothing; of a stretch without
+    features only the right end matters.
     """
     index = torch.arange(WINDOW, dtype=features.dtype, device=features.device)
     places = (torch.floor(features / STEP).unsqueeze(-1) + (index - LEFT)).flatten(-2).sort(-1).values
@@ -180,7 +178,7 @@ def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.de
             raise ValueError(
                 f"theta has {classes:,} classes; with {type(noise).__name__} noise, at tau {tau.item():.3g} times its "
                 f"scale, they need {count:,} nodes each and {noise.terms(tau):,} terms at each node, gigabytes or "
-                "minutes of work: take fewer classes, or Gumbel, Gaussian or Logistic noise"
+                "minutes of work: use fewer classes, or Gumbel, Gaussian or Logistic noise"
             )
         return Direct(noise, tau, count)
     if isinstance(noise, Edged) and tau.item() * WIDEST < 1:
@@ -192,7 +190,7 @@ def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.de
 
 
 def step_of(noise: Noise, tau: float, classes: int) -> float:
-    """The step: wider where the noise, in units of tau, is wide and analytic itself."""
+    """The step: wider where the noise, in units of tau, is wide and analytic."""
     if isinstance(noise, Gaussian):  # the largest of many Gaussians is confined to about 1/sqrt(2 log d)
         return STEP * max(1.0, 1 / tau / math.sqrt(1 + 2 * math.log(classes)))
     return STEP * max(1.0, 1 / tau) if isinstance(noise, Gumbel | Logistic) else STEP
@@ -200,9 +198,9 @@ def step_of(noise: Noise, tau: float, classes: int) -> float:
 
 @lru_cache(maxsize=64)
 def edges(noise: Noise, tau: float, classes: int) -> tuple[float, float]:
-    """Where the integrands begin (classes together have 1 - L < 1e-17) and end (L < 1e-38) for the largest class.
+    """Where the integrands begin (the classes' total 1 - L < 1e-17) and end (L < 1e-38) for the largest class.
 
-    At the right end L is measured against the probability 1e-20 of a class that wins only where the largest is low.
+    The right end also serves a class of probability 1e-20, which wins only where the largest is low.
     """
     scale = torch.tensor(tau, dtype=torch.float64)
 
@@ -217,7 +215,7 @@ def edges(noise: Noise, tau: float, classes: int) -> tuple[float, float]:
 
 
 def _beyond(inside: Callable[[float], bool]) -> float:
-    """A place beyond which ``inside`` fails, hardly too far."""
+    """A place beyond which ``inside`` fails, to about 1e-3."""
     low, high = 0.0, 4.0
     while inside(high):
         low, high = high, 2 * high
@@ -228,10 +226,10 @@ def _beyond(inside: Callable[[float], bool]) -> float:
 
 
 def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> Table:
-    """The table that serves x in [least, 0]; kept between calls where no gradient in tau is asked for."""
-    size = max(1024, 1 << (classes - 1).bit_length())  # few tables serve all numbers of classes
+    """The table for x in [least, 0]; cached if no gradient in tau is needed."""
+    size = max(1024, 1 << (classes - 1).bit_length())  # so that few tables serve all numbers of classes
     step = step_of(noise, tau.item(), size)
-    # Rounded, so that the next step of a descent finds it again.
+    # Rounded, so that the next step of a descent finds it in the cache.
     reach = max(least, LEAST * max(1.0, 1 / tau.item()))
     below = 32 * math.floor(reach / step / 32) - 32
     if tau.requires_grad and torch.is_grad_enabled():

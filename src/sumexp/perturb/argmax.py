@@ -4,12 +4,12 @@ r"""Perturb-Argmax: which class has the largest :math:`\theta_j + \gamma_j`, exa
     p_i = \int f(u-\theta_i)\prod_{j\ne i}F(u-\theta_j)\,du, \qquad
     \phi(\theta) = \mathbb E\max_j(\theta_j+\gamma_j), \qquad \nabla\phi = p .
 
-One-dimensional for every d. Where the noise is unbounded above, :math:`u = \theta_{\max} + Q(1/(1+e^{-w}))` with the
-noise's quantile function Q turns the integrand into one with exponential tails on both sides, for which the trapezoid
-rule in w serves; where its support ends, the integrand is smooth only between the ends :math:`\theta_j + b`, and each
-piece has its Gauss-Legendre rule (at most O(d) pieces, so O(d^2) work). Gumbel noise gives the softmax itself.
+The integrals are one-dimensional for every d. For noise that is unbounded above, the substitution
+:math:`u = \theta_{\max} + Q(1/(1+e^{-w}))` with the quantile function Q gives exponential tails, for the trapezoid rule
+in w. If the support ends, the integrand is smooth between the ends :math:`\theta_j + b`, and each piece has a
+Gauss-Legendre rule (O(d) pieces, so O(d^2) work). Gumbel noise gives the softmax itself.
 
-All functions raise what :func:`probabilities` raises.
+All functions raise the errors of :func:`probabilities`.
 
 Source: Cohen Indelman and Hazan, equations (3), (11), (12), (14).
 """
@@ -34,9 +34,9 @@ from sumexp.perturb.transforms import Continuous, Noise, checked
 STEP = 0.15
 BLOCK = 1 << 20
 NODES = 1 << 22
-"""Classes times nodes that are held at a time: the rules are sums over nodes."""
+"""Classes times nodes held at a time."""
 MOST = 1 << 30
-"""Classes times nodes of one row, up to a minute: each class whose support ends elsewhere adds a piece of 16 nodes."""
+"""Classes times nodes of a row, up to a minute: each distinct end of a support adds a piece of 16 nodes."""
 PIECES, ORDER = 16, 16
 """Gauss-Legendre: the range is cut at the ends of the supports and into 16 equal parts, 16 points each."""
 
@@ -63,7 +63,7 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 @typed
 def quadrature(theta: Tensor, noise: Noise) -> Tensor:
-    """The same by quadrature, for every noise with a density: the second way to the Gumbel's closed form."""
+    """The same by quadrature, also for Gumbel noise, which has a closed form."""
     return cast(Tensor, _Probabilities.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
@@ -83,7 +83,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 
 class _Probabilities(torch.autograd.Function):
-    """Its Jacobian is a Laplacian and symmetric: the backward pass is one more integral, without a graph."""
+    """The Jacobian is a symmetric Laplacian: the backward pass is another integral, without a graph."""
 
     @staticmethod
     def forward(ctx: Any, theta: Tensor, noise: Noise) -> Tensor:
@@ -116,7 +116,7 @@ class _Potential(torch.autograd.Function):
 def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`w_{ij} = \int f(u-\theta_i)f(u-\theta_j)\prod_{l\ne i,j}F(u-\theta_l)\,du`, [..., d, d].
 
-    The diagonal means nothing. No gradient flows through the weights unless the noise is Gumbel.
+    The diagonal is meaningless. Differentiable for Gumbel noise only.
     """
     if isinstance(noise, Gumbel):
         p = probabilities(theta, noise)
@@ -164,7 +164,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *extra: T
         if classes * u.shape[-1] > MOST:
             raise ValueError(
                 f"theta has {classes:,} classes; with {noise}, whose support ends, they need {u.shape[-1]:,} nodes "
-                "each: take fewer classes, equal parameters, or noise that is unbounded above"
+                "each: use fewer classes, equal parameters, or noise that is unbounded above"
             )
 
         def of_nodes(at: Tensor, log_weights: Tensor) -> Tensor:
@@ -184,7 +184,7 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *extra: T
 def _line(noise: Continuous, classes: int, spread: float) -> Tensor:
     """The nodes w."""
     wide = spread / noise.scale
-    # Left of -42 only classes far below the largest gather anything; below e^-680 nothing is left in float64.
+    # Left of -42 only classes far below the largest contribute; below e^-680 everything underflows.
     left = -42.0 - (min(wide**2 / 2 if wide < 40 else 640.0, 640.0) if isinstance(noise, Gaussian) else 0.0)
     right = 42.0 + math.log(classes)
     return left + STEP * torch.arange(math.ceil((right - left) / STEP) + 1, dtype=torch.float64)
@@ -203,17 +203,17 @@ def _pieces(x: Tensor, noise: Continuous) -> tuple[Tensor, Tensor]:
     top = x.amax(-1, keepdim=True)
     low, high = top + noise.support[0], top + noise.support[1]
     above = high
-    for _ in range(60):  # raise the lower end to where the product of all F is e^-60: nothing lies below
+    for _ in range(60):  # raise the lower end to where the product of all F is e^-60
         middle = (low + above) / 2
         empty = noise.log_cdf(middle - x).sum(-1, keepdim=True) < -60
         low, above = torch.where(empty, middle, low), torch.where(empty, above, middle)
     even = torch.linspace(0, 1, PIECES + 1, dtype=x.dtype, device=x.device)[:-1]
     ends = torch.cat([torch.maximum(x + noise.support[1], low), low + even * (high - low)], -1).sort(-1).values
     half = torch.diff(ends, dim=-1) / 2
-    wide = (half > 0).any(0)  # supports that end together, or below all that counts, have no piece between them
+    wide = (half > 0).any(0)  # between equal ends there is no piece
     half, begin = half[:, wide], ends[:, :-1][:, wide]
     points, weights = (torch.from_numpy(part).to(x.device) for part in np.polynomial.legendre.leggauss(ORDER))
     u = (begin + half).unsqueeze(-1) + half.unsqueeze(-1) * points
-    u = torch.where(half.unsqueeze(-1) > 0, u, high.unsqueeze(-1))  # empty pieces: anywhere that all is finite
+    u = torch.where(half.unsqueeze(-1) > 0, u, high.unsqueeze(-1))  # empty pieces: any place with finite values
     log_weights = half.log().unsqueeze(-1) + weights.log()
     return u.flatten(-2), log_weights.flatten(-2)

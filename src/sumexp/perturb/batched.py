@@ -1,20 +1,20 @@
-r"""Perturb-Argmax probabilities of very many rows at once, in float32 or float64: one grid for all rows.
+r"""Perturb-Argmax probabilities of many rows at once, in float32 or float64: one grid for all rows.
 
-:mod:`sumexp.perturb.argmax` gives each row its own nodes and works in logarithms, to full accuracy for any parameters.
-A network that is trained on these probabilities asks for thousands of rows a step, and can do without the digits of
-probabilities below 1e-6 (float32) or 1e-18 (float64). Then every row may share one trapezoid rule in the place u of the
-winner, measured from the row's largest parameter: with :math:`x_i = (\theta_i-\max_j\theta_j)/s \le 0`,
+:mod:`sumexp.perturb.argmax` has nodes for each row and works in logarithms, to full accuracy. Training needs thousands
+of rows a step, but no digits of probabilities below 1e-6 (float32) or 1e-18 (float64). So all rows share a trapezoid
+rule in the place u of the winner, measured from the row's largest parameter: with
+:math:`x_i = (\theta_i-\max_j\theta_j)/s \le 0`,
 
 .. math::
     p_i = \int r_i P\,du,\qquad r_i = \frac{f(u-x_i)}{F(u-x_i)},\qquad P = \prod_j F(u-x_j) \le F(u),
 
 so that nothing is lost left of where F is negligible, and no F underflows right of it. The integrand is analytic; the
-more classes, the narrower it can be and the finer the step. Right of all races the logistic's falls like
-:math:`e^{-u}`, which needs ever fewer nodes: there u grows exponentially. The Jacobian is the Laplacian of
-:mod:`sumexp.perturb.race`: its product with a vector takes the same nodes and no graph. A class of parameter -inf never
-wins. Values are not looked at, for that would stop a GPU: a row that holds NaN or +inf, or no finite logit, gives NaN.
+more classes, the narrower it can be and the finer the step. The logistic's falls like :math:`e^{-u}` on the right,
+where u grows exponentially. The Jacobian is the Laplacian of :mod:`sumexp.perturb.race`: its product with a vector
+takes the same nodes and no graph. A class of parameter -inf never wins. Values are not checked, which would stop a GPU:
+a row with NaN, +inf, or no finite logit gives NaN.
 
-All functions raise what :func:`probabilities` raises.
+All functions raise the errors of :func:`probabilities`.
 
 Source: Cohen Indelman and Hazan, equation (3).
 """
@@ -36,7 +36,7 @@ Common: TypeAlias = Gumbel | Gaussian | Logistic
 """The noises that have a common grid; the Gumbel has the softmax."""
 
 BLOCK = {"cpu": 1 << 18, "cuda": 1 << 25}
-"""Values of the integrand held at once: what fits a core's cache, and what keeps a GPU busy."""
+"""Values of the integrand held at once: enough for a core's cache, and to keep a GPU busy."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rule:
 
     Attributes:
         low: the left end.
-        tail: what lies right of the right end is less than this share of a probability.
+        tail: the share of a probability beyond the right end is smaller.
         coarsest: the step for few classes.
         step: the step for K classes is at most :math:`\mathrm{step}\cdot K^{-\mathrm{power}}`.
         power: of K.
@@ -62,7 +62,7 @@ class Rule:
     onset: float = 0.0
 
     def width(self, classes: int) -> float:
-        """The step for so many classes."""
+        """The step for a number of classes."""
         return min(self.coarsest, self.step * math.pow(classes, -self.power))
 
 
@@ -96,7 +96,7 @@ def probabilities(theta: Tensor, noise: Common) -> Tensor:
 def log_probabilities(theta: Tensor, noise: Common) -> Tensor:
     r"""Their logarithms: -inf where theta is, else at least half the logarithm of the least normal number.
 
-    That floor (1e-19 in float32, 1e-154 in float64) keeps :math:`q\log q` and its gradient finite. The Gumbel has none.
+    This floor (1e-19 in float32, 1e-154 in float64) keeps :math:`q\log q` and its gradient finite. The Gumbel has none.
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.log_softmax(theta / noise.scale, -1)
@@ -179,7 +179,7 @@ class _Race:
         place = nodes.unsqueeze(-1) - x.unsqueeze(1)
         if isinstance(noise, Gaussian):
             cdf = torch.erfc(place * -math.sqrt(0.5))  # twice the distribution function
-            # A density below 1e-19 (1e-154) is none: exp takes 40 times as long where it underflows.
+            # Densities below 1e-19 (1e-154) count as 0: exp takes 40 times as long where it underflows.
             least = math.sqrt(torch.finfo(place.dtype).tiny)
             density = place.clamp_max_(math.sqrt(-2 * math.log(least))).square_().mul_(-0.5).exp_()
             self.ratio = torch.threshold_(density, 1.01 * least, 0.0).mul_(math.sqrt(2 / math.pi)).div_(cdf)
@@ -199,7 +199,7 @@ class _Race:
 
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v [K, rows]; see :meth:`sumexp.perturb.race.Race.laplacian_product`."""
-        # Subtracting a constant changes nothing; the likeliest class's own value costs its large terms no digits.
+        # Subtracting a constant changes nothing; the likeliest class's value costs its large terms no digits.
         v = v - v.gather(0, self.probabilities.argmax(0, keepdim=True))
         total = (self.won * self.ratio.sum(0)).sum(1)
         along = (self.won * (self.ratio * v.unsqueeze(1)).sum(0)).sum(1)
@@ -207,7 +207,7 @@ class _Race:
 
 
 def _grid(noise: Common, classes: int, theta: Tensor) -> tuple[Tensor, Tensor]:
-    """The nodes u and the weights of the rule for so many classes, of the type of theta."""
+    """The nodes u and the weights of the rule, of the type of theta."""
     rule = _RULES[type(noise), theta.dtype]
     step, beyond = rule.width(classes), math.log(classes / rule.tail)
     high = math.sqrt(2 * beyond) if isinstance(noise, Gaussian) else beyond

@@ -1,14 +1,14 @@
 r"""Perturb-Argmax with discrete noise, exactly: ties, the sub-differential and its segments.
 
 With ties of positive probability :math:`\phi(\theta) = \mathbb E\max_j(\theta_j+\gamma_j)` has more than one
-sub-gradient: a tie set T may be shared out at will, so
+sub-gradient, as the probability of a tie set T may be split in any way:
 
 .. math::
     \partial\phi(\theta) = \mathbb E\,\mathrm{conv}\{e_i : i \in T\}, \qquad
     \phi'(\theta; v) = \mathbb E\max_{i\in T}v_i .
 
-All functions compute in the numbers they are given: with ``Fraction`` parameters and weights the results are exact.
-Those of parameters raise what :func:`bounds` raises.
+With ``Fraction`` parameters and weights the results are exact. Functions of parameters raise the errors of
+:func:`bounds`.
 
 Source: Cohen Indelman and Hazan, Proposition 5.5 and equations (66), (67).
 """
@@ -36,10 +36,6 @@ class Segment(NamedTuple):
     most: Number
 
 
-def _atoms(noise: Discrete) -> list[tuple[Number, Number]]:
-    return list(zip(noise.values, noise.weights, strict=True))
-
-
 def _check(theta: Sequence[Number]) -> None:
     if len(theta) < 2:
         raise ValueError(f"theta is {theta}; at least two classes are needed")
@@ -57,7 +53,7 @@ def bounds(theta: Sequence[Number], noise: Discrete) -> list[tuple[Number, Numbe
         ValueError: if there are fewer than two classes or a parameter is not finite.
     """
     _check(theta)
-    atoms = _atoms(noise)
+    atoms = list(zip(noise.values, noise.weights, strict=True))
 
     def below(x: Number, strict: bool) -> Number:
         return sum((weight for value, weight in atoms if value < x or (value == x and not strict)), Fraction(0))
@@ -75,7 +71,7 @@ def bounds(theta: Sequence[Number], noise: Discrete) -> list[tuple[Number, Numbe
 def outcomes(theta: Sequence[Number], noise: Discrete) -> Iterator[tuple[Number, Number, tuple[int, ...]]]:
     """All outcomes of the noise: probability, maximum, winners; their number is exponential in d."""
     _check(theta)
-    for drawn in product(_atoms(noise), repeat=len(theta)):
+    for drawn in product(zip(noise.values, noise.weights, strict=True), repeat=len(theta)):
         values = [parameter + value for parameter, (value, _) in zip(theta, drawn, strict=True)]
         largest = max(values)
         winners = tuple(i for i, value in enumerate(values) if value == largest)
@@ -93,7 +89,7 @@ def directional(theta: Sequence[Number], v: Sequence[Number], noise: Discrete) -
 
 
 def probabilities(theta: Sequence[Number], noise: Discrete) -> list[Number]:
-    """The Perturb-Argmax law where ties have probability 0; an error elsewhere."""
+    """The Perturb-Argmax law if ties have probability 0; otherwise ValueError."""
     ends = bounds(theta, noise)
     if any(least != most for least, most in ends):
         raise ValueError(
@@ -109,7 +105,7 @@ def ties(noise: Discrete) -> list[Number]:
 
 
 def segments(noise: Discrete) -> list[Segment]:
-    """For two classes the graph of the sub-differential as delta runs through the line: plateaus and steps in turn."""
+    """For two classes the graph of the sub-differential over delta: plateaus and steps in turn."""
     at = ties(noise)
     result: list[Segment] = []
     for left, right in zip([None, *at], [*at, None], strict=True):

@@ -1,9 +1,9 @@
 r"""From a probability vector to its parameters, by Newton's method.
 
-On the open simplex the map from :math:`\{\theta : \sum_i\theta_i = 0\}` to probabilities is one-to-one and onto, for
-Perturb-Softmax with any noise and for Perturb-Argmax with noise whose density is positive; its Jacobian is the
-Laplacian H of :mod:`sumexp.perturb.race`. A Newton step solves :math:`H\delta = p - q(\theta)` and is halved until the
-residual, measured by :math:`\sum_i(p_i-q_i)^2/p_i`, falls.
+The map from :math:`\{\theta : \sum_i\theta_i = 0\}` to the open simplex is a bijection, for Perturb-Softmax with any
+noise and for Perturb-Argmax with noise of positive density. Its Jacobian is the Laplacian H of
+:mod:`sumexp.perturb.race`. A Newton step solves :math:`H\delta = p - q(\theta)` and is halved until
+:math:`\sum_i(p_i-q_i)^2/p_i` falls.
 """
 
 from collections.abc import Callable
@@ -30,10 +30,10 @@ def softmax_parameters(p: Tensor, noise: Noise = GUMBEL, tau: float = 1.0) -> Te
         tau: temperature.
 
     Returns:
-        Parameters [..., d], such that every probability is met to a relative 1e-12.
+        Parameters [..., d]; the relative error of every probability is below 1e-12.
 
     Raises:
-        ValueError: if a target is no probability vector or lies on the boundary, or Newton's method does not arrive.
+        ValueError: if a target is not in the open simplex, or Newton's method does not converge.
     """
     p = checks.target(p)
     start = p.log() * checks.temperature(tau).item()
@@ -51,7 +51,7 @@ def argmax_parameters(p: Tensor, noise: Noise = GUMBEL) -> Tensor:
     """
     noise = checked(noise)
     if not isinstance(noise, Continuous):
-        raise ValueError(f"{noise} has no density: its Perturb-Argmax is a step function, which reaches few targets")
+        raise ValueError(f"{noise} has no density: its Perturb-Argmax is a step function and reaches few targets")
     p = checks.target(p)
     start = noise.from_logit(torch.logit(p))
     return _rows(
@@ -70,7 +70,7 @@ def _newton(p: Tensor, start: Tensor, law: Callable[[Tensor], Tensor], slope: Ca
         difference = p - law(theta)
         return difference, (difference.square() / p).sum().item()
 
-    # In p^{-1/2} H p^{-1/2} small classes weigh as much as large ones; its kernel is sqrt(p).
+    # In p^{-1/2} H p^{-1/2} rare classes weigh as much as frequent ones; its kernel is sqrt(p).
     scale = p.rsqrt()
     kernel = torch.outer(p.sqrt(), p.sqrt())
     theta = min((start - start.mean(), torch.zeros_like(start)), key=lambda guess: residual(guess)[1])
@@ -87,7 +87,7 @@ def _newton(p: Tensor, start: Tensor, law: Callable[[Tensor], Tensor], slope: Ca
                 break
             length /= 2
         else:
-            break  # nothing is gained any more: rounding, or a flat region
+            break  # no further gain: rounding, or a flat region
         theta, difference, merit = theta + length * step, moved, now
     worst = (difference / p).abs().max().item()
     if not worst < TOLERANCE:

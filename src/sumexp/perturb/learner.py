@@ -1,4 +1,4 @@
-r"""A learner on a restricted parameter set: exact-gradient descent of KL to a target, projected onto a half space."""
+r"""Exact-gradient descent of KL to a target, projected onto a half space."""
 
 from dataclasses import dataclass
 
@@ -33,12 +33,12 @@ def descend(
 ) -> Descent:
     r"""Minimise :math:`\mathrm{KL}(p^*\|\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau))` from :math:`\theta=0`.
 
-    The gradient is exact, :math:`-H(p^*/p)` with the Hessian H of the potential, so what remains at the end is what the
-    set cannot represent, and no noise of the gradient.
+    The gradient :math:`-H(p^*/p)`, H the Hessian of the potential, is exact: what remains is what the set cannot
+    represent.
 
     Args:
         target: p*, in the open simplex, [d].
-        space: the half space the parameters are kept in; None for all of R^d.
+        space: the half space of the parameters; None for all of R^d.
         noise: law of each perturbation.
         tau: temperature.
         steps: number of steps.

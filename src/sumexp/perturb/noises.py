@@ -1,4 +1,4 @@
-"""The noises: each its density, distribution function and quantiles, and the rule that fits its Laplace transform."""
+"""The noise distributions: density, distribution function, quantiles, and the rule for the Laplace transform."""
 
 import math
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ FAR = 5.0
 
 
 def _reach(tau: float, low: float) -> float:
-    """Right end of a rule for a tail e^{-x}: past e^-42, past z = FAR at the lowest s if e^{2 x/tau} asks for it."""
+    """Right end of a rule for a tail e^{-x}: past e^-42, and past z = FAR at the lowest s if e^{2 x/tau} needs it."""
     spare = 1 - 2 / tau
     return min(max(42.0, tau * (FAR - low)), 42 / spare if spare > 0 else math.inf)
 
@@ -184,11 +184,11 @@ class Cauchy(Continuous):
         return torch.sign(w) / torch.tan(math.pi * torch.sigmoid(-w.abs()))
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
-        tau = tau.clamp_max(1e15)  # from where on the noise is negligible
+        tau = tau.clamp_max(1e15)  # beyond, the noise is negligible
         return blurred(self, s, tau, self._places(tau))
 
     def terms(self, tau: Tensor) -> int:
-        """How many terms the transform sums at each point."""
+        """The number of terms of the transform at each point."""
         place, tau = torch.zeros(1, dtype=torch.float64), tau.detach().cpu().clamp_max(1e15)
         return self._places(tau)(place, tau)[0].shape[-1]
 
@@ -203,7 +203,7 @@ def _even(s: Tensor, tau: Tensor) -> Rule:
 
 
 def _octaves(s: Tensor, tau: Tensor) -> Rule:
-    """Panels for a distribution function with poles at distance 1/tau from z = s: cut where that distance doubles."""
+    """Panels for a distribution function with poles at distance 1/tau from z = s, cut at distances that double."""
     near = 2.0 ** torch.arange(-1, math.ceil(math.log2(tau.item())) + 1, dtype=s.dtype, device=s.device) / tau
     near = torch.cat([-near.flip(0), near]).expand(len(s), -1)
     at = s.detach().unsqueeze(-1)
@@ -213,7 +213,7 @@ def _octaves(s: Tensor, tau: Tensor) -> Rule:
     points, weights = (torch.from_numpy(part).to(s.device) for part in np.polynomial.legendre.leggauss(12))
     gaps = (cuts[:, :-1] + half).unsqueeze(-1) + half.unsqueeze(-1) * points
     gaps = gaps.flatten(1)
-    # The nodes stay where they are when s moves.
+    # The nodes do not move with s.
     return at + gaps, gaps + (at - s.unsqueeze(-1)), log_or_none((half.unsqueeze(-1) * weights).flatten(1))
 
 
@@ -265,7 +265,7 @@ class Discrete(Noise):
         return mixture(s, self.atoms(s) / tau, self._weights(s).log())
 
     def terms(self, tau: Tensor) -> int:
-        """How many terms the transform sums at each point."""
+        """The number of terms of the transform at each point."""
         return len(self.values)
 
     def atoms(self, like: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ class Discrete(Noise):
 
 
 def point_mass(value: float = 0.0) -> Discrete:
-    """Noise of scale 0: Perturb-Softmax is then the softmax itself, Perturb-Argmax the argmax with its ties."""
+    """Noise of scale 0: Perturb-Softmax is the softmax, Perturb-Argmax the argmax with its ties."""
     return Discrete((value,), (1,))
 
 
@@ -287,4 +287,4 @@ def signs() -> Discrete:
 
 
 GUMBEL = Gumbel()
-"""The noise that is meant where none is named."""
+"""The default noise."""

@@ -1,4 +1,4 @@
-r"""The winner of a race of independent variables, as one-dimensional integrals.
+r"""The distribution of the largest of independent variables, by one-dimensional integrals.
 
 For independent :math:`X_j` with distribution functions :math:`F_j`, densities :math:`f_j = r_jF_j` and
 :math:`P = \prod_jF_j`,
@@ -37,7 +37,7 @@ class Race:
         return torch.exp(self.log_ratio + self.log_measure.unsqueeze(-2)).sum(-1)
 
     def probability_per_node(self) -> Tensor:
-        """What the nodes contribute to the total probability 1, [..., K]."""
+        """The contribution of each node to the total probability 1, [..., K]."""
         return torch.exp(torch.logsumexp(self.log_ratio, -2) + self.log_measure)
 
     def pairs(self) -> Tensor:
@@ -48,7 +48,7 @@ class Race:
     def laplacian_product(self, v: Tensor) -> Tensor:
         """The Laplacian times v, [..., d], in O(d K): the pairs are a product of [d, K] and [K, d]."""
         half = self._half()
-        # Subtracting a constant changes nothing; the likeliest class's own value costs its large terms no digits.
+        # Subtracting a constant changes nothing; the likeliest class's value costs its large terms no digits.
         centred = v - v.gather(-1, half.detach().sum(-1).argmax(-1, keepdim=True))
         total = half.sum(-2, keepdim=True)
         along = (half * centred.unsqueeze(-1)).sum(-2, keepdim=True)
@@ -76,16 +76,14 @@ class RandomLaws(Race):
         return torch.exp(self.log_square + self.log_measure.unsqueeze(-2)).sum(-1)
 
     def variances(self) -> Tensor:
-        """Mean squares less squared means, [..., d]; of the likeliest class by way of the sum of all others."""
+        """Mean squares minus squared means, [..., d]; that of the likeliest class from the sum of all others."""
         p, squares = self.probabilities(), self.squares()
         top = p.detach().argmax(-1, keepdim=True)
-        others = replace(self, log_ratio=self.log_ratio.scatter(-2, self._rows(top), -math.inf))
+        rows = top.unsqueeze(-1).expand(*top.shape, self.log_ratio.shape[-1])
+        others = replace(self, log_ratio=self.log_ratio.scatter(-2, rows, -math.inf))
         rest = p.scatter(-1, top, 0.0).sum(-1, keepdim=True)
         square = others.diagonal().sum(-1, keepdim=True) + squares.scatter(-1, top, 0.0).sum(-1, keepdim=True)
         return (squares - p.square()).scatter(-1, top, square - rest.square()).clamp_min(0)
-
-    def _rows(self, index: Tensor) -> Tensor:
-        return index.unsqueeze(-1).expand(*index.shape, self.log_ratio.shape[-1])
 
 
 def laplacian(weights: Tensor) -> Tensor:

@@ -1,18 +1,8 @@
-r"""Which parameter sets represent every law, and which each law once.
+r"""Parameter sets that represent every law, or each law once.
 
-**Completeness** (Theorem 4.1, corrected). :math:`\nabla f(\Theta) \supseteq \mathrm{ri}\,\Delta` if and only if
-:math:`\Theta + \mathbb R\mathbf 1 = \mathbb R^d`, for every noise and every set :math:`\Theta`, convex or not.
-
-*Proof.* (Shift) softmax and argmax do not see :math:`c\mathbf 1`. (Onto) For p in ri Δ let
-:math:`\varphi(\theta) = \mathbb E[\mathrm{lse}(\theta+\gamma) - \mathrm{lse}(\gamma)] - \langle p,\theta\rangle`: the
-integrand lies between :math:`\min\theta` and :math:`\max\theta`, so it is finite for every noise, convex, and along a
-direction v it grows like :math:`\max v - \langle p,v\rangle > 0` unless v is constant. So it has a minimum on
-:math:`\{\sum\theta_i=0\}`, where :math:`\nabla f = p`. (One-to-one) The Hessian is the Laplacian of a complete graph
-with positive weights, so :math:`\langle\nabla f(\theta)-\nabla f(\theta'),\theta-\theta'\rangle > 0` unless
-:math:`\theta-\theta'` is constant. Thus :math:`\nabla f` is a bijection of :math:`\mathbb R^d/\mathbb R\mathbf 1` onto
-ri Δ, and the image of :math:`\Theta` is everything if and only if its image in the quotient is. ∎
-
-The same holds for Perturb-Argmax where the density of the noise is positive everywhere.
+A set :math:`\Theta`, convex or not, is *complete*, :math:`\nabla f(\Theta) \supseteq \mathrm{ri}\,\Delta`, if and only
+if :math:`\Theta + \mathbb R\mathbf 1 = \mathbb R^d`: for Perturb-Softmax with every noise, for Perturb-Argmax with
+noise whose density is positive everywhere (Theorem 4.1, corrected; proof: :doc:`/notebooks/perturb`).
 """
 
 import math
@@ -50,10 +40,7 @@ class HalfSpace:
 
     @property
     def complete(self) -> bool:
-        r"""Whether :math:`\Theta+\mathbb R\mathbf 1=\mathbb R^d`: a shift by c moves the left side by c sum(normal).
-
-        A sum that is 0 up to rounding, as of (0.1, 0.2, -0.3), is taken for 0.
-        """
+        r"""Whether :math:`\Theta+\mathbb R\mathbf 1=\mathbb R^d`: whether sum(normal) is not 0, up to rounding."""
         return abs(math.fsum(self.normal)) > ROUNDING * math.fsum(map(abs, self.normal))
 
     def contains(self, theta: Tensor) -> Tensor:
@@ -79,11 +66,10 @@ class HalfSpace:
 def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, tau: float = 1.0) -> tuple[Tensor, float]:
     """The law of the half space nearest to a target it cannot reach, and its Euclidean distance (three classes).
 
-    The image of the boundary separates what is attained from what is not, so it is searched: one parameter after the
-    shift is divided out.
+    The search is over the image of the boundary, which has one parameter up to shifts.
 
     Raises:
-        ValueError: if the target has not three classes, or the half space is complete.
+        ValueError: if the number of classes is not three, or the half space is complete.
     """
     p = checks.target(target)
     if p.shape != (3,) or space.complete:

@@ -6,11 +6,11 @@ r"""Perturb-Softmax: :math:`p = \mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau
 
 All are integrals over :math:`u = \log t` from :math:`1/Y = \int_0^\infty e^{-tY}dt` with
 :math:`Y = \sum_je^{(\theta_j+\gamma_j)/\tau}`; deterministic, batched over [..., d], in float64 on the device of
-``theta``. The perturbations are i.i.d. copies of one noise. Memory is bounded by chunks of rows; time grows like 1/tau
-below the scale of a noise with edges, and with the number of atoms. Classes more than 300 max(scale of the noise, tau)
-below the largest (less than e^-300 of its weight, for light tails) count as if they stood there.
+``theta``. The perturbations are i.i.d. Memory is bounded by chunks of rows; time grows like 1/tau below the scale of a
+noise with edges, and with the number of atoms. Parameters are clamped at 300 max(scale of the noise, tau) below the
+largest (e^-300 of its weight, for light tails).
 
-All functions raise what :func:`mean` raises.
+All functions raise the errors of :func:`mean`.
 
 Source: Cohen Indelman and Hazan, equations (4), (6), (7).
 """
@@ -40,16 +40,21 @@ def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Ten
         tau: temperature, a scalar > 0.
 
     Returns:
-        Probabilities [..., d], float64, differentiable in ``theta`` and ``tau``; relative error some 1e-13 down to
-        probabilities of 1e-20, beyond which only the absolute error is as small.
+        Probabilities [..., d], float64, differentiable in ``theta`` and ``tau``. The relative error is about 1e-13 down
+        to probabilities of 1e-20; below, only the absolute error is as small.
 
     Raises:
-        ValueError: if theta has d < 2, no row or an entry that is not finite, tau is not a finite number > 0 or too
-            small for a noise with edges, the noise is none, there are too many classes for one without a table (Cauchy,
-            Discrete: a few hundred are served), or the probabilities found do not sum to 1.
+        ValueError: if theta has d < 2, no row or an entry that is not finite, tau is not a finite number > 0 or is too
+            small for a noise with edges, there are too many classes for Cauchy or discrete noise (more than a few
+            hundred), or the probabilities do not sum to 1.
     """
     p = _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).probabilities())
-    _whole(p.detach().sum(-1), noise, tau)
+    total = p.detach().sum(-1).flatten()
+    worst = total[(total - 1).abs().argmax()].item()
+    if not abs(worst - 1) < 1e-6:
+        raise ValueError(
+            f"the probabilities sum to {worst}: the nodes do not serve {noise} at tau = {tau}; please report it"
+        )
     return p
 
 
@@ -62,8 +67,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
     """
     if not checked(noise).finite_max:
         raise ValueError(
-            f"the expected log-sum-exp is infinite for {noise}: E max has no finite value. The mean of the softmax "
-            "exists: use mean()"
+            f"the expected log-sum-exp is infinite for {noise}, as E max is; the mean of the softmax exists: use mean()"
         )
     scale = checks.temperature(tau)
     top = checks.parameters(theta).amax(-1)
@@ -75,15 +79,15 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
 def variance(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\operatorname{Var}p_i` of the random softmax p, [..., d]; never negative.
 
-    The absolute error is some 1e-14 of :math:`\min(\mathbb Ep_i, 1-\mathbb Ep_i)^2`. Where p is all but certain, tau
-    being far above the scale of the noise, that can be more than the variance.
+    The absolute error is about 1e-14 of :math:`\min(\mathbb Ep_i, 1-\mathbb Ep_i)^2`. Where tau is far above the scale
+    of the noise, that can exceed the variance.
     """
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).variances())
 
 
 @typed
 def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
-    r""":math:`\mathbb E[p_ip_j]` for i != j, [..., d, d]; the diagonal means nothing."""
+    r""":math:`\mathbb E[p_ip_j]` for i != j, [..., d, d]; the diagonal is meaningless."""
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.race(x).pairs())
 
 
@@ -91,7 +95,7 @@ def pair_moments(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0
 def hessian(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\nabla^2f = \frac1\tau(\mathrm{diag}(\mathbb Ep) - \mathbb E[pp^\top])`, [..., d, d].
 
-    It is built as the Laplacian of the weights :math:`\mathbb E[p_ip_j]/\tau > 0`, so that its kernel is exact.
+    It is the Laplacian of the weights :math:`\mathbb E[p_ip_j]/\tau > 0`, so that its kernel is exact.
     """
     weights = pair_moments(theta, noise, tau)
     return laplacian(weights) / checks.temperature(tau).to(weights.device)
@@ -110,9 +114,9 @@ def hessian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL, tau: float 
 def mean_and_pull(
     theta: Tensor, slope: Callable[[Tensor], Tensor], noise: Noise = GUMBEL, tau: float | Tensor = 1.0
 ) -> tuple[Tensor, Tensor]:
-    r"""The mean p and :math:`\nabla^2f\,s(p)`, the gradient in theta of what has the gradient s in p, in one pass.
+    r"""In one pass the mean p and :math:`\nabla^2f\,s(p)`, the gradient in theta of a function with gradient s(p) in p.
 
-    ``slope`` is s, of rows [n, d] of the mean.
+    ``slope`` is s, from rows [n, d] of the mean.
     """
 
     def work(nodes: Table | Direct, x: Tensor) -> Tensor:
@@ -131,26 +135,18 @@ def hessian_diagonal(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor =
     return diagonal / checks.temperature(tau).to(diagonal.device)
 
 
-def _whole(total: Tensor, noise: Noise, tau: float | Tensor) -> None:
-    worst = total.flatten()[(total - 1).abs().argmax()].item()
-    if not abs(worst - 1) < 1e-6:
-        raise ValueError(
-            f"the probabilities found sum to {worst}: the nodes do not serve {noise} at tau = {tau}; please report it"
-        )
-
-
 def _log_sum_exp(nodes: Table | Direct, x: Tensor) -> Tensor:
     """E lse(x + gamma/tau), [rows, 1]: lse + G is the maximum of x + gamma/tau + G_j, which has distribution P(-u)."""
     return -(nodes.nodes(x) * nodes.race(x).probability_per_node()).sum(-1, keepdim=True) - euler_gamma
 
 
 def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..., Tensor], *extra: Tensor) -> Tensor:
-    """Apply ``work(table, x, ...)`` to x = (theta - max)/tau in chunks of rows, computed again in the backward pass."""
+    """Apply ``work(table, x, ...)`` to x = (theta - max)/tau in chunks of rows, recomputed in the backward pass."""
     theta, scale, reduced = checks.parameters(theta), checks.temperature(tau), checked(noise).reduced
     classes = theta.shape[-1]
     x = (theta - theta.detach().amax(-1, keepdim=True)) / scale.to(theta.device)
-    own = checks.temperature(scale / reduced.scale)  # in units of the noise's scale
-    nodes = grid(reduced.standard, own, classes, x.detach().min().item(), theta.device)
+    relative = checks.temperature(scale / reduced.scale)  # in units of the noise's scale
+    nodes = grid(reduced.standard, relative, classes, x.detach().min().item(), theta.device)
     rows = max(1, BLOCK // (classes * nodes.count))
     inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *extra)]
     chunks = zip(*inputs, strict=True)

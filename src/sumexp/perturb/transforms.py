@@ -1,6 +1,6 @@
-r"""What a noise offers: density, distribution function, sampler, and the Laplace transform of its exponential.
+r"""The interface of a noise: density, distribution function, sampler, and the Laplace transform of its exponential.
 
-For the Perturb-Softmax everything follows from one function of one variable. With :math:`s = \theta/\tau + \log t`,
+Perturb-Softmax follows from a function of one variable. With :math:`s = \theta/\tau + \log t`,
 
 .. math::
     L(s) = \mathbb E e^{-e^{s+\gamma/\tau}},\qquad A = -L' = \mathbb E e^{z-e^z},\qquad B = \mathbb E e^{2z-e^z},
@@ -10,16 +10,15 @@ Since :math:`e^{-e^z}` is the distribution function of a Gumbel variable G at -z
 :math:`\mathbb P(\gamma + \tau G \le -\tau s)`: **Perturb-Softmax is Perturb-Argmax with the noise**
 :math:`\gamma + \tau G`.
 
-The expectation is a sum over nodes of a rule that fits the noise. At temperatures above the noise's scale it is taken
-over gamma: by the trapezoid rule where the density is analytic (Gumbel, Gaussian, logistic), by Gauss-Legendre panels
-where it has an edge (uniform, exponential). Below, where gamma is the wider of the two, it is taken over G,
+At temperatures above the noise's scale the expectation is over gamma: by the trapezoid rule if the density is analytic
+(Gumbel, Gaussian, logistic), by Gauss-Legendre panels if it has an edge (uniform, exponential). Below, it is over G,
 
 .. math::
     L(s) = \int F(\tau(z-s))\,e^{z-e^z}dz, \qquad A(s) = \tau\int f(\tau(z-s))\,e^{z-e^z}dz,
 
-in units of the noise, so that no number of nodes grows as the temperature falls. (For Gumbel noise this is the duality
-of temperatures tau and 1/tau.) Discrete noise is a finite sum, the Gumbel at tau = 1 a Bessel function, and the Cauchy,
-whose tails suit no rule over gamma, has G at all temperatures.
+in units of the noise, so that the number of nodes does not grow as the temperature falls. (For Gumbel noise this is the
+duality of temperatures tau and 1/tau.) Discrete noise is a finite sum, the Gumbel at tau = 1 a Bessel function, and the
+Cauchy, with its heavy tails, uses G at all temperatures.
 """
 
 import math
@@ -43,11 +42,11 @@ FLOOR = -1e5
 LOW, HIGH = -90.0, 6.0
 """The range of z = -G: beyond it e^z and exp(-e^z) are below e^-90."""
 CACHED = 1 << 16
-"""Numbers in a tensor [points, K] held at a time: what stays in a core's cache takes half the time."""
+"""Numbers in a tensor [points, K] held at a time: in a core's cache it takes half the time."""
 
 
 class Transform(NamedTuple):
-    """log L, log(A/L) and log(B/L) at the points s asked for."""
+    """log L, log(A/L) and log(B/L) at points s."""
 
     log: Tensor
     log_first: Tensor
@@ -63,7 +62,7 @@ class Reduced(NamedTuple):
 
 
 class Noise(ABC):
-    """One noise; the perturbations of the classes are independent copies of it."""
+    """A noise; the perturbations of the classes are independent copies of it."""
 
     finite_max: ClassVar[bool] = True
     """Whether the mean of the maximum of two copies is finite."""
@@ -71,17 +70,17 @@ class Noise(ABC):
     @property
     @abstractmethod
     def support(self) -> tuple[float, float]:
-        """The ends of the smallest interval that carries the noise."""
+        """The ends of the support."""
 
     @property
     @abstractmethod
     def mean(self) -> float:
-        """The mean, NaN where there is none."""
+        """The mean, or NaN."""
 
     @property
     @abstractmethod
     def reduced(self) -> Reduced:
-        """Its shift and scale split off; the shift changes no law, the scale is one of parameters and temperature."""
+        """The noise as shift, scale and standard noise."""
 
     @abstractmethod
     def cdf(self, x: Tensor) -> Tensor:
@@ -201,10 +200,10 @@ class Continuous(Noise):
 
 
 class ByRule(Continuous):
-    """A noise over which the expectation is a sum over the nodes of a rule, or one over G."""
+    """A noise with a rule for the expectation over gamma; at low temperatures the expectation is over G."""
 
     cold: ClassVar[float] = 0.5
-    """Temperatures below this share of the noise's scale take the expectation over G."""
+    """Temperatures below this multiple of the noise's scale take the expectation over G."""
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
         if tau.item() < self.cold:
@@ -215,10 +214,10 @@ class ByRule(Continuous):
 
     @abstractmethod
     def _rule(self, tau: float, low: float) -> tuple[Tensor, Tensor]:
-        """Nodes and log weights that serve all s >= low: [K], [K]."""
+        """Nodes and log weights for all s >= low: [K], [K]."""
 
     def _places(self, s: Tensor, tau: Tensor) -> "Rule":
-        """Nodes z, z - s and log weights of a rule over G, for density and distribution function without a bend."""
+        """Nodes z, z - s and log weights of a rule over G, for smooth density and distribution function."""
         return trapezoid(s, tau)
 
     def _trapezoid(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
@@ -236,7 +235,7 @@ class Edged(ByRule):
     """A noise whose density has an edge at the left end of its support, and perhaps at the right one."""
 
     def _places(self, s: Tensor, tau: Tensor) -> "Rule":
-        # An end that is infinite does not move with tau; inf / tau would have the derivative nan.
+        # An infinite end does not move with tau; inf / tau would have the derivative nan.
         ends = (s + end / tau if math.isfinite(end) else torch.full_like(s, end) for end in self.standard_support)
         low, high = (end.clamp(LOW, HIGH) for end in ends)
         nodes, log_weights = between([torch.full_like(low, LOW), low, high, torch.full_like(high, HIGH)], 4.0, 32)
@@ -246,14 +245,14 @@ class Edged(ByRule):
 Rule = tuple[Tensor, Tensor, Tensor]
 Places = Callable[[Tensor, Tensor], Rule]
 AT_ONCE = 1 << 8
-"""Points whose nodes are held at a time: with more, up to 5,000 nodes a point outgrow every cache."""
+"""Points held at a time: with more, up to 5,000 nodes a point exceed the cache."""
 
 
 def blurred(noise: Continuous, s: Tensor, tau: Tensor, places: Places) -> Transform:
     """The transform of a standard noise as an expectation over z = -G, for tau in units of the noise's scale.
 
-    ``places`` gives nodes z, z - s and log weights for points [n]: [n or 1, K], [n, K] and [n or 1, K]. Neither of z
-    and z - s can be had from the other without a loss of digits.
+    ``places`` gives nodes z, z - s and log weights for points [n]: [n or 1, K], [n, K] and [n or 1, K]. Computing z - s
+    from z would lose digits.
     """
     parts = []
     for block in pieces(s.reshape(-1), AT_ONCE):
@@ -282,7 +281,7 @@ def log_or_none(weights: Tensor) -> Tensor:
 
 
 def between(cuts: list[Tensor], width: float, order: int) -> tuple[Tensor, Tensor]:
-    """Gauss-Legendre panels, at most so wide, between cuts [n] in ascending order: nodes and log weights [n, K]."""
+    """Gauss-Legendre panels of at most ``width`` between ascending cuts [n]: nodes and log weights [n, K]."""
     points, weights = (torch.from_numpy(part).to(cuts[0].device) for part in np.polynomial.legendre.leggauss(order))
     nodes, log_weights = [], []
     for low, high in pairwise(cuts):

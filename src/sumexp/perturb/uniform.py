@@ -1,6 +1,6 @@
 r"""Two classes and uniform noise on [-1, 1], exactly; :math:`\delta = \theta_1-\theta_2`.
 
-With integers and fractions for arguments the results are exact. The tests derive the pieces symbolically.
+With integers and fractions the results are exact. The tests derive the pieces symbolically.
 
 Source: Cohen Indelman and Hazan, Proposition 5.4, equations (75), (101), (103).
 """
