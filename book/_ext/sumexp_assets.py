@@ -1,13 +1,11 @@
-"""What the pages load: MathJax and the theme's icons as files next to the pages, sliders where a page has them."""
+"""What the pages load: of MathJax and of the theme's icons what the book uses, as files next to the pages."""
 
 import re
 from base64 import b64encode
 from importlib.metadata import distribution
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns
-from typing import Any
 
-from docutils import nodes
 from fontTools import subset
 from sphinx.application import Sphinx
 
@@ -23,13 +21,10 @@ STYLES = re.compile(
 LETTERS = (0x1D468, 0x1D49B), (0x1D4D0, 0x1D537), (0x1D56C, 0x1D6A7), (0x1D71C, 0x1D7CD), (0x1D7D8, 0x1D7FF)
 """Alphabets that no formula of the book uses: half of the font. MathJax writes their letters in the browser's."""
 ICONS = (
-    "f002,f00d,f010,f019,f03a,f042,f057,f058,f05a,f062,f064,f06a,f071,f078,f0c9,f0eb,f0f3,f104,"
-    "f105,f107,f15b,f185,f186,f1c1,f303,f35d"
+    "f002,f00d,f010,f03a,f042,f057,f058,f05a,f062,f064,f06a,f071,f078,f0c9,f0eb,f0f3,f104,f105,f107,f185,f186,f303,f35d"
 )
 """What the theme's pages and style sheets draw; its whole font is 200 kB."""
 PATH = re.compile(r'(\d+):"[^"]*",?')
-BY_HAND = '<div id="by-hand-'
-"""How an interactive figure begins."""
 
 
 def trimmed(glyphs: str) -> str:
@@ -64,17 +59,5 @@ def copy_assets(app: Sphinx, error: Exception | None) -> None:
     (static / "icons.css").write_text(f"@font-face {{ {face}; }}\n", "utf-8")
 
 
-def load_by_hand(
-    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
-) -> None:
-    """Only pages with an interactive figure load its scripts and styles."""
-    if doctree and any(BY_HAND in part.astext() for part in doctree.findall(nodes.raw)):
-        for style in ("uplot/uPlot.min.css", "interactive.css"):
-            app.add_css_file(style)
-        for script in ("uplot/uPlot.iife.min.js", "interactive.js"):
-            app.add_js_file(script, loading_method="defer")
-
-
 def setup(app: Sphinx) -> None:
-    app.connect("html-page-context", load_by_hand)
     app.connect("build-finished", copy_assets)

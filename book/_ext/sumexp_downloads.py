@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from shutil import copytree
-from typing import Any
 
 from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
@@ -75,21 +74,5 @@ def write(app: Sphinx, error: Exception | None) -> None:
             copytree(source / DATA / folder, out / target, dirs_exist_ok=True)
 
 
-def offer(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Let the menu of downloads name what `write` puts there."""
-    for menu in context.get("header_buttons", ()) if page.startswith(CHAPTERS) and doctree else ():
-        if menu["label"] == "download-buttons":
-            printed = [entry for entry in menu["buttons"] if entry["type"] == "javascript"]
-            notebook = button(f"{page.removeprefix(CHAPTERS)}.ipynb", ".ipynb", "Download the executed notebook")
-            source = button(f"{context['pathto']('_sources', 1)}/{page}.md", ".md", "Download the source")
-            menu["buttons"] = [notebook, source, *printed]
-
-
-def button(url: str, text: str, tooltip: str) -> dict[str, str]:
-    """An entry of a menu of the theme."""
-    return {"type": "link", "url": url, "text": text, "tooltip": tooltip, "icon": "fas fa-file"}
-
-
 def setup(app: Sphinx) -> None:
     app.connect("build-finished", write)
-    app.connect("html-page-context", offer, priority=900)  # the theme makes its menus at 501

@@ -80,6 +80,6 @@
     figure.removeAttribute("hidden");
   };
 
-  if (window.uPlot) document.querySelectorAll(".by-hand").forEach(start);
+  if (window.uPlot) document.querySelectorAll(".by-hand[hidden]").forEach(start);
   else document.querySelectorAll(".by-hand").forEach((figure) => figure.remove()); // the static figure is there
 })();

@@ -20,8 +20,6 @@ from claimbook import BookError
 from claimbook.authoring.figures import PALETTE
 from claimbook.authoring.results import check_name, typeset
 
-DIGITS = 5
-"""Of each number on the page: finer than a pixel, and half the bytes."""
 INK = "ink"
 """The colour of the text, as black is in a static figure."""
 _FORMULA = re.compile(r"\$(.+?)\$")
@@ -43,7 +41,7 @@ class Control:
 
 @dataclass(frozen=True)
 class Panel:
-    """A pair of axes. Their limits stay while curves change, so that the eye can compare.
+    """A pair of axes, whose limits stay while curves change, so that the eye can compare.
 
     The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. ``mark`` is the
     number of a control and for each of its choices a place on x, at which a thin line stands.
@@ -61,15 +59,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve on one panel or several, and what is said of it under the controls.
+    """A curve on one panel or several, and its reading: a text under the controls.
 
-    Its color is a name of `figures.PALETTE`, or `INK`; its dash the lengths of strokes and gaps, in which lines differ,
-    too.
-
-    Attributes:
-        curves: by the number of each panel it is on, values [choices of the first control, ..., points]; an axis on
-            which they do not depend has length 1; nothing is drawn where they are NaN.
-        reading: what is said of it, [choices of the first control, ...], likewise.
+    The color is a name of `figures.PALETTE` or `INK`, the dash the lengths of strokes and gaps. ``curves`` has for each
+    panel values [choices of the first control, ..., points], ``reading`` texts [choices of the first control, ...]; an
+    axis on which they do not depend has length 1. Nothing is drawn at NaN.
     """
 
     label: str
@@ -89,11 +83,10 @@ class Interactive:
 
 
 def show(figure: Interactive, name: str, *, hint: str) -> None:
-    """Show an interactive figure, under the static one of that name; the hint says what to set and what to look for."""
+    """Show an interactive figure under the static one of that name; the hint says what to set and what to look for."""
     check_name("figure", name, "bias-by-m")
-    if not hint.strip():
-        raise BookError(f"figure {name!r} has no hint: pass hint='what to move, and what to look for'")
-    data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    data = data.replace("<", "\\u003c")
     readings = [_first(line, figure.controls) for line in figure.lines]
     template = _TEMPLATES.get_template("interactive.html")
     page = template.render(figure=figure, name=name, hint=hint, data=Markup(data), readings=readings, palette=PALETTE)
@@ -109,34 +102,29 @@ def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArr
 def table(figure: Interactive) -> dict[str, Any]:
     """What the page draws from: plain numbers and texts.
 
-    ``{"controls": [{"choices", "start"}], "panels": [{"x", "xlabel", ...}], "lines": [{"color", "dash",
-    "curves": {panel: {"by": controls, "values": curves}}, "reading": {"by", "values"}}]}``; ``values`` has an entry for
-    each choice of the controls ``by``, the last one varying fastest.
+    Curves and readings are ``{"by": controls, "values": [...]}``, with an entry for each choice of these controls, the
+    last one varying fastest.
     """
-    for control in figure.controls:
-        if not 0 <= control.start < len(control.choices):
-            count = len(control.choices)
-            raise BookError(f"{control.label!r} starts at {control.start}; it has {count} choices, from 0")
+    counts = [len(control.choices) for control in figure.controls]
     return {
         "controls": [{"choices": list(each.choices), "start": each.start} for each in figure.controls],
         "panels": [_panel(panel) for panel in figure.panels],
-        "lines": [_line(line, figure) for line in figure.lines],
+        "lines": [_line(line, counts) for line in figure.lines],
     }
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
-    row: dict[str, Any] = {
+    number, places = panel.mark or (0, ())
+    return {
         "xlabel": _plain(panel.xlabel),
         "ylabel": _plain(panel.ylabel),
         "xticks": _ticks(panel.xticks),
         "yticks": _ticks(panel.yticks),
         "ylim": list(panel.ylim),
-        "x": [_short(value) for value in panel.x],
+        "x": _short(panel.x),
         "log": panel.log,
+        "mark": {"by": number, "at": _short(places)} if panel.mark else None,
     }
-    if panel.mark:
-        row["mark"] = {"by": panel.mark[0], "at": [_short(value) for value in panel.mark[1]]}
-    return row
 
 
 def _ticks(values: Sequence[float]) -> dict[str, Any]:
@@ -147,46 +135,32 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
         is_power = far and value not in (0, 1, 10)
         return typeset(f"{value:.0e}").removeprefix("1 × ") if is_power else typeset(f"{value:,g}")
 
-    return {"at": [_short(value) for value in values], "labels": [write(value) for value in values]}
+    return {"at": _short(values), "labels": [write(value) for value in values]}
 
 
-def _line(line: Line, figure: Interactive) -> dict[str, Any]:
+def _line(line: Line, counts: Sequence[int]) -> dict[str, Any]:
     if line.color not in {*PALETTE, INK}:
         raise BookError(f"line {line.label!r} has the colour {line.color!r}; take one of {[*PALETTE, INK]}")
-    row: dict[str, Any] = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "curves": {}}
-    for number, values in line.curves.items():
-        points = len(figure.panels[number].x)
-        if values.shape[-1:] != (points,):
-            raise BookError(f"line {line.label!r} has shape {values.shape}; its panel has {points} points")
-        by, rows = _by_choice(line, values, figure.controls)
-        row["curves"][str(number)] = {"by": by, "values": [[_short(value) for value in curve] for curve in rows]}
-    if line.reading is not None:
-        by, rows = _by_choice(line, line.reading[..., None], figure.controls)
-        row["reading"] = {"by": by, "values": [said for (said,) in rows]}
-    return row
+    curves = {str(number): _by_choice(line, values, counts) for number, values in line.curves.items()}
+    row = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "curves": curves}
+    return row if line.reading is None else row | {"reading": _by_choice(line, line.reading, counts)}
 
 
-def _by_choice(line: Line, values: NDArray[Any], controls: Sequence[Control]) -> tuple[list[int], list[list[Any]]]:
-    """The controls on which values [choices, ..., points] depend, and a row of points for each of their choices."""
-    counts, shape = [len(control.choices) for control in controls], list(values.shape[:-1])
-    if len(shape) != len(counts) or any(size not in (1, count) for size, count in zip(shape, counts, strict=True)):
-        raise BookError(f"line {line.label!r} has values for {shape} choices; the controls have {counts}")
-    for axis in range(len(shape)):
-        first = values.take([0], axis)
-        if np.array_equal(np.broadcast_to(first, values.shape), values):
-            values = first
-    by = [number for number, size in enumerate(values.shape[:-1]) if size > 1]
-    return by, values.reshape(-1, values.shape[-1]).tolist()
+def _by_choice(line: Line, values: NDArray[Any], counts: Sequence[int]) -> dict[str, Any]:
+    """Values [choices, ...] with or without points: the controls on which they depend, and a row for each choice."""
+    shape = values.shape[: len(counts)]
+    if len(shape) < len(counts) or any(size not in (1, count) for size, count in zip(shape, counts, strict=True)):
+        raise BookError(f"line {line.label!r} has shape {values.shape}; the controls have {list(counts)} choices")
+    by = [number for number, size in enumerate(shape) if size > 1]
+    if values.ndim == len(counts):
+        return {"by": by, "values": values.ravel().tolist()}
+    return {"by": by, "values": [_short(row) for row in values.reshape(-1, values.shape[-1])]}
 
 
-def _short(value: float) -> float | None:
-    """The number to `DIGITS` digits; None where there is none."""
-    if np.isnan(value):
-        return None
-    if np.isinf(value):
-        raise BookError("a curve is infinite; clip it to the limits of its axis, or leave it out as NaN")
-    short = float(f"{value:.{DIGITS}g}")
-    return int(short) if short.is_integer() else short
+def _short(values: Sequence[float] | NDArray[np.float64]) -> list[float | None]:
+    """The numbers to five digits, finer than a pixel; None for NaN."""
+    short = [None if np.isnan(value) else float(f"{value:.5g}") for value in values]
+    return [int(value) if value is not None and value.is_integer() else value for value in short]
 
 
 def _first(line: Line, controls: Sequence[Control]) -> str:

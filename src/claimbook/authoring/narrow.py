@@ -3,6 +3,7 @@
 import math
 import re
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -23,19 +24,20 @@ def stack(fig: Figure, columns: int | None = None) -> None:
 
     By default half as many panels stand side by side as did, so that none gets much narrower.
     """
-    panels = sorted((ax for ax in fig.axes if ax.get_subplotspec() is not None), key=_place)
-    grid = _spec(panels[0]).get_gridspec()
-    across, rows, height = grid.ncols, grid.nrows, fig.get_figheight() / grid.nrows
-    columns = min(across, columns or max(1, across // 2))
-    if columns < across:
-        rows = math.ceil(len(panels) / columns)
+    places = {ax: spec for ax in fig.axes if (spec := ax.get_subplotspec()) is not None}
+    panels: list[Any] = sorted(places, key=lambda ax: places[ax].num1)
+    grid: Any = places[panels[0]].get_gridspec()
+    height = fig.get_figheight() / grid.nrows
+    columns = min(grid.ncols, columns or max(1, grid.ncols // 2))
+    if columns < grid.ncols:
         _show_hidden_labels(panels, columns)
-    heights = [_fit_texts(fig, ax, WIDTH / columns, height) for ax in panels]
-    if columns < across:
-        grid = GridSpec(rows, columns, figure=fig)
+        grid = GridSpec(math.ceil(len(panels) / columns), columns, figure=fig)
         for number, ax in enumerate(panels):
             ax.set_subplotspec(grid[divmod(number, columns)])
-    tall = [max(h for h, ax in zip(heights, panels, strict=True) if _place(ax)[0] == row) for row in range(rows)]
+    tall = [0.0] * grid.nrows
+    for ax in panels:
+        row = ax.get_subplotspec().rowspan.start
+        tall[row] = max(tall[row], _fit_texts(fig, ax, WIDTH / columns, height))
     grid.set_height_ratios(tall)
     fig.set_size_inches(WIDTH, sum(tall))
     extra = sum(_place_above(fig, fig, legend, WIDTH) for legend in list(fig.legends))
@@ -45,20 +47,12 @@ def stack(fig: Figure, columns: int | None = None) -> None:
     fig.set_size_inches(WIDTH, sum(tall) + extra)
 
 
-def _spec(ax: Axes) -> Any:
-    return ax.get_subplotspec()
-
-
-def _place(ax: Axes) -> tuple[int, int]:
-    return _spec(ax).rowspan.start, _spec(ax).colspan.start
-
-
-def _show_hidden_labels(panels: list[Axes], columns: int) -> None:
+def _show_hidden_labels(panels: Sequence[Any], columns: int) -> None:
     """Give each panel the labels that it shared: those of the leftmost in its row and the lowest in its column."""
-    places = {ax: _place(ax) for ax in panels}
-    for number, ax in enumerate(panels):
-        left = next(other for other in panels if places[other][0] == places[ax][0])
-        in_column = [other for other in panels if places[other][1] == places[ax][1]]
+    places = [(ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start, ax) for ax in panels]
+    for number, (row, column, ax) in enumerate(places):
+        left = next(other for of, _, other in places if of == row)
+        in_column = [other for _, of, other in places if of == column]
         if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and number % columns == 0:
             ax.yaxis.set_tick_params(labelleft=True)
             ax.set_ylabel(ax.get_ylabel() or left.get_ylabel())

@@ -27,17 +27,12 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
     however many are printed: right for exact work; trained numbers need more.
     """
     check_name("result", name, "mean-error")
-    if not rtol >= 0:
-        raise BookError(f"result {name!r}: rtol is {rtol}; it must be 0 or more")
     number = int(value) if isinstance(value, Integral) else float(value)
     if not math.isfinite(number):
         raise BookError(f"result {name!r} is {number}: only a finite number can be quoted; fix what computes it")
-    try:
-        text = typeset(format(number, spec))
-    except ValueError as error:
-        raise BookError(f"result {name!r} = {number}: format {spec!r} does not fit: {error}") from error
     # Quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit.
-    _glue(name, {"text/plain": repr(text)}, {"result": name, "value": number, "rtol": rtol})
+    text = repr(typeset(format(number, spec)))
+    _glue(name, {"text/plain": text}, {"result": name, "value": number, "rtol": rtol})
 
 
 def typeset(text: str) -> str:

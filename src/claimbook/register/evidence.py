@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from claimbook import BookError
 from claimbook.register import outcomes
-from claimbook.register.model import EVIDENCE, SHOWS, Finding, Outcome, RegisterError, Test, explain, load
+from claimbook.register.model import Finding, Outcome, RegisterError, Test, explain, load
 from claimbook.register.verdict import markers
 from claimbook.store import bundled, default, processes
 from claimbook.store.provenance import Meter
@@ -62,7 +62,12 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the store knows."""
+    """Attach to each test the records of its markers, checked; leave out what the store knows."""
+    for item in items:
+        try:
+            item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
+        except (ValueError, RegisterError) as error:
+            raise pytest.UsageError(str(error)) from None
     if known := [item for item in items if test_name(item) in config.stash[_PASSED]]:
         items[:] = [item for item in items if item not in known]
         config.hook.pytest_deselected(items=known)
@@ -77,29 +82,15 @@ def test_name(item: pytest.Item) -> str:
 def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
     """Check the ``claim`` markers of a test, and yield them as records without an outcome."""
     for marker in item.iter_markers("claim"):
-        place = f"{test_name(item)}: the marker claim{marker.args}"
-        if [*map(type, marker.args)] != [str] or marker.kwargs.keys() != {"shows", "evidence"}:
-            raise ValueError(f"{place} with {marker.kwargs} is not of the form {_USAGE}")
-        for field, allowed in (("shows", SHOWS), ("evidence", EVIDENCE)):
-            if marker.kwargs[field] not in allowed:
-                raise ValueError(f"{place} has {field}={marker.kwargs[field]!r}, expected one of {', '.join(allowed)}")
+        place = f"{test_name(item)}: the marker claim{marker.args} with {marker.kwargs}"
+        try:
+            Test.model_validate({"test": "", "claim": "".join(marker.args), "outcome": "passed", **marker.kwargs})
+        except ValidationError as error:
+            raise ValueError(f"{place} is not of the form {_USAGE}: {explain(error)}") from None
         (claim,) = marker.args
         if claim not in _known(item.config.rootpath / "claims"):
             raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
-    """Attach to each test the records of its markers; a fault of these or of ``claims/`` stops the run."""
-    made = yield
-    for item in made if isinstance(made, list) else [made]:
-        if isinstance(item, pytest.Item):
-            try:
-                item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
-            except (ValueError, RegisterError) as error:
-                raise collector.CollectError(str(error)) from None
-    return made
 
 
 def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:

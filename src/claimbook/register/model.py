@@ -18,7 +18,6 @@ Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
 Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
-SHOWS: tuple[Shows, ...] = get_args(Shows)
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 """Kinds of evidence, the strongest first."""
 
@@ -226,30 +225,6 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
         return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
 
 
-def _entries(path: Path) -> Iterator[Claim | str]:
-    """Read one file: a claim, or a fault in words, for each of its entries."""
-    name = f"{path.parent.name}/{path.name}"
-    try:
-        entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        yield f"{name}: not YAML: {' '.join(str(error).split())}"
-        return
-    if not isinstance(entries, list):
-        yield f"{name}: expected a list of entries"
-        return
-    for number, fields in enumerate(entries, 1):
-        identity = fields.get("id", number) if isinstance(fields, dict) else number
-        try:
-            claim = Claim.model_validate(fields)
-        except ValidationError as error:
-            yield f"{name}: entry {identity}: {explain(error)}"
-            continue
-        if claim.paper != path.stem:
-            yield f"{name}: entry {identity}: the id must begin with {path.stem!r}, the name of its file"
-        else:
-            yield claim
-
-
 def _links(claims: Claims) -> Iterator[str]:
     """Faults of ``depends_on``: ids that do not exist, and cycles."""
     for claim in claims.values():
@@ -265,19 +240,30 @@ def _links(claims: Claims) -> Iterator[str]:
 
 
 def load(claims_dir: Path) -> Claims:
-    """Read and check all entries of ``claims_dir/*.yml``; every fault is named with its file, line and entry."""
+    """Read and check all entries of ``claims_dir/*.yml``; every fault is named with its file and entry."""
     claims: dict[str, Claim] = {}
     faults: list[str] = []
     files = sorted(claims_dir.glob("*.yml"))
     if not files:
         raise RegisterError([f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository"])
-    for entry in (entry for path in files for entry in _entries(path)):
-        if isinstance(entry, str):
-            faults.append(entry)
-        elif entry.id in claims:
-            faults.append(f"{entry.place}: the id appears twice")
-        else:
-            claims[entry.id] = entry
+    for path in files:
+        try:
+            entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            faults.append(f"claims/{path.name}: not YAML: {' '.join(str(error).split())}")
+            continue
+        for number, fields in enumerate(entries if isinstance(entries, list) else [entries], 1):
+            place = f"claims/{path.name}: entry {fields.get('id', number) if isinstance(fields, dict) else number}"
+            try:
+                claim = Claim.model_validate(fields)
+            except ValidationError as error:
+                faults.append(f"{place}: {explain(error)}")
+                continue
+            if claim.paper != path.stem:
+                faults.append(f"{place}: the id must begin with {path.stem!r}, the name of its file")
+            if claim.id in claims:
+                faults.append(f"{place}: the id appears twice")
+            claims[claim.id] = claim
     if faults := faults or list(_links(claims)):
         raise RegisterError(faults)
     return claims

@@ -109,17 +109,12 @@ def _named(test: Test) -> str:
 def _shortfall(test: Test) -> str:
     """By how much an experiment misses the paper's finding."""
     return "; ".join(
-        f"measured {_interval(finding)}: {finding.gap:.3g} away from the paper's {_published(*finding.published)}"
+        f"measured {_interval(finding)}: {finding.gap:.3g} away from the paper's "
+        + " to ".join(dict.fromkeys("…" if end is None else f"{end:.3g}" for end in finding.published))
         + (f" ({finding.ran})" if finding.ran else "")
         for finding in test.findings
         if finding.verdict == "excluded" and finding.published
     )
-
-
-def _published(least: float | None, most: float | None) -> str:
-    if least is None or most is None:
-        return f"at most {most:.3g}" if least is None else f"at least {least:.3g}"
-    return f"{least:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
 
 
 def _measured(claim: Claim, tests: Sequence[Test]) -> str:

@@ -51,12 +51,12 @@ class Project:
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"import pytest\n{text}", "utf-8")
 
-    def test(self, *options: str, code: int = 0, alone: bool = False) -> str:
-        """Run the tests, keeping their outcomes; ``alone``: in a process of its own, which takes ten times as long."""
-        run = self.pytester.runpytest_subprocess if alone else self.pytester.runpytest_inprocess
-        result = run("--keep-evidence", *options)
-        assert result.ret == code, result.stdout.str() + result.stderr.str()
-        return result.stdout.str()
+    def test(self, *options: str, code: int = 0) -> str:
+        """Run the tests, keeping their outcomes."""
+        result = self.pytester.runpytest_inprocess("--keep-evidence", *options)
+        said = f"{result.stdout}{result.stderr}"
+        assert result.ret == code, said
+        return said
 
     def recorded(self, name: str = "test_bias.py") -> list[dict]:
         """What the store has of a module of tests; None if nothing."""
@@ -190,10 +190,10 @@ FAULTS = {
     "orphan": ("", 'is not of the form @pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'),
     "no evidence": ('"bias-x", shows="statement"', "is not of the form"),
     "too much": ('"bias-x", shows="statement", evidence="exact", sure=True', "is not of the form"),
-    "shows": ('"bias-x", shows="theorem", evidence="exact"', "shows='theorem', expected one of statement, correction"),
+    "shows": ('"bias-x", shows="theorem", evidence="exact"', "shows: Input should be 'statement', 'correction'"),
     "evidence": (
         '"bias-x", shows="statement", evidence="belief"',
-        "evidence='belief', expected one of kernel, proof, exact",
+        "evidence: Input should be 'kernel', 'proof', 'exact'",
     ),
 }
 
@@ -201,7 +201,7 @@ FAULTS = {
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
 def test_faulty_marker_stops_the_run_and_is_named(project, arguments, message):
     project.write(f"@pytest.mark.claim({arguments})\ndef test_it(): ...")
-    said = project.test(code=pytest.ExitCode.INTERRUPTED)
+    said = project.test(code=pytest.ExitCode.USAGE_ERROR)
     assert "tests/test_bias.py::test_it: the marker claim(" in said
     assert message in said
     assert project.recorded() is None
@@ -210,7 +210,7 @@ def test_faulty_marker_stops_the_run_and_is_named(project, arguments, message):
 def test_faulty_register_stops_the_run_and_is_named(project):
     (project.path / "claims" / "bias.yml").write_text("- {id: bias-x}")
     project.write(f"{MARK}\ndef test_it(): ...")
-    assert "claims/bias.yml: entry bias-x: " in project.test(code=pytest.ExitCode.INTERRUPTED)
+    assert "claims/bias.yml: entry bias-x: " in project.test(code=pytest.ExitCode.USAGE_ERROR)
 
 
 def test_tests_without_markers_need_no_register(project):

@@ -313,7 +313,7 @@ def test_an_id_that_appears_twice(tmp_path):
     ("text", "message"),
     [
         ("- [", "claims/bias.yml: not YAML: "),
-        ("id: bias-x", "claims/bias.yml: expected a list of entries"),
+        ("id: bias-x", "claims/bias.yml: entry bias-x: chapter: Field required"),
         ("- bias-x", "claims/bias.yml: entry 1: entry: Input should be a valid dictionary"),
         ("- kind: lemma", "claims/bias.yml: entry 1: id: Field required"),
         ("- id: bias-x\n  kind: lemma\n  kind: theorem", "claims/bias.yml: not YAML: 'kind' is given twice in "),

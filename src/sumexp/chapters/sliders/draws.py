@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import expectations
@@ -20,15 +19,13 @@ def draws(page: Any, examples: Sequence[Example], log_frequency: Tensor) -> Any:
     The proposal is a power of the frequencies, whose logs are [classes], up to a constant.
     Source: `sumexp.expectations.sampled_softmax`.
     """
-    table = np.array(
-        [[[errors(example, m, power * log_frequency) for example in examples] for power in POWERS] for m in DRAWS]
-    )
-    quantities = ("probability, relative", "loss, in nats")
+    logs = [power * log_frequency for power in POWERS]
+    table = np.array([[[errors(example, m, log_q) for example in examples] for log_q in logs] for m in DRAWS])
     controls = (
         page.Control("negatives $m$", [f"{m:,}" for m in DRAWS], 6),
         page.Control("power of frequency", [f"{power:g}" for power in POWERS], 3),
         page.Control("prediction", [example.title for example in examples], len(examples) - 1, "select"),
-        page.Control("error of", quantities, 0, "select"),
+        page.Control("error of", ("probability, relative", "loss, in nats"), 0, "select"),
     )
     error, ticks, limits = "size of the error", (1e-4, 1e-2, 1, 100), (1e-4, 300.0)
     panels = (
@@ -36,10 +33,11 @@ def draws(page: Any, examples: Sequence[Example], log_frequency: Tensor) -> Any:
         page.Panel(POWERS, "power of frequency", error, (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
     )
     lines = []
-    for part, (label, color, dash) in enumerate((("bias", "blue", ()), ("standard deviation", "vermilion", (8, 4)))):
-        sizes: NDArray[np.float64] = np.abs(table[..., part])
+    looks = ("bias", "blue", (), "+.2g"), ("standard deviation", "vermilion", (8, 4), ".2g")
+    for part, (label, color, dash, spec) in enumerate(looks):
+        sizes = np.abs(table[..., part])
         curves = {0: np.moveaxis(sizes, 0, -1)[None], 1: np.moveaxis(sizes, 1, -1)[:, None]}
-        lines.append(page.Line(label, color, dash, curves, page.say(table[..., part], "+.2g" if part == 0 else ".2g")))
+        lines.append(page.Line(label, color, dash, curves, page.say(table[..., part], spec)))
     return page.Interactive(controls, panels, lines)
 
 
