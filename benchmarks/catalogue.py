@@ -161,7 +161,7 @@ def _step(towers: Learner) -> Callable[[], None]:
 
     def step() -> None:
         towers.optimiser.zero_grad()
-        towers.loss(users, items, towers.draw(source)).backward()  # type: ignore[no-untyped-call]
+        towers.losses(users, items, towers.draw(source)).backward()  # type: ignore[no-untyped-call]
         towers.optimiser.step()
 
     return step

@@ -78,7 +78,8 @@ def sampled_step(labels: int, law: str, threads: int) -> dict[str, float]:
 
     def step() -> None:
         nonlocal rows
-        loss = one.loss(*next(some), one.draw(drawn))
+        x, own = next(some)
+        loss = one.losses(x.ids, x.values, x.starts, own, one.draw(drawn))
         one.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]

@@ -178,7 +178,7 @@ def test_the_interval_that_decides_says_by_itself_what_was_decided(
 
 # -- stated error rates, by simulation: seeds are fixed; bounds leave 5 standard errors, a false alarm in 10^6 runs ----
 
-TIMES = 2000
+TIMES = 1000
 SHAPES = pytest.mark.parametrize("shape", decisions.SHAPES)
 
 

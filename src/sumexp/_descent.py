@@ -26,11 +26,10 @@ WARM_UP = 3
 
 
 class Step:
-    """A training step that is captured in a CUDA graph, one for each shape of its inputs, and replayed.
+    """A training step that is captured in a CUDA graph for each shape of its inputs, and replayed with one launch.
 
-    A replay is one launch on the host. All that a step reads is parameters, optimiser state and its inputs: random
-    numbers are drawn before it. The first `WARM_UP` steps of a shape run eagerly on a side stream and train like all
-    others, so a captured training takes the same steps as an eager one.
+    A step reads parameters, optimiser state and its inputs alone: random numbers are drawn before it. The first
+    `WARM_UP` steps of a shape run eagerly on a side stream, and train like all others.
 
     Attributes:
         eager: why steps run eagerly; empty where they are captured.
@@ -40,13 +39,9 @@ class Step:
     def __init__(
         self, step: Callable[..., Tensor], optimiser: torch.optim.Optimizer, device: str, eager: str = ""
     ) -> None:
-        """Decide whether to capture.
+        """Decide whether to capture the step, which updates the parameters and returns the losses before the update.
 
-        Args:
-            step: updates the parameters, and returns the losses before the update.
-            optimiser: of the parameters; for Adam capturable.
-            device: of the parameters.
-            eager: why the step cannot be captured; empty if it can.
+        ``eager`` says why it cannot be captured; Adam must be capturable.
         """
         self.eager = eager
         if not on_gpu(device):
@@ -81,7 +76,7 @@ class Step:
         return losses.clone()
 
     def _aside(self, inputs: tuple[Tensor, ...]) -> Tensor:
-        """Take a step on a side stream, which makes what a capture may not: handles, workspaces, optimiser state."""
+        """Take a step on a side stream, which creates what a capture may not: handles, workspaces, optimiser state."""
         side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -100,15 +95,12 @@ class Step:
 
 
 class Learner(ABC):
-    """Models that are trained epoch by epoch; a task gives the batches of an epoch and the losses of a batch.
+    """Models that are trained epoch by epoch; a task defines the batches of an epoch and the losses of a batch.
 
     Attributes:
-        epoch: number of finished epochs.
         steps: number of steps of an epoch.
         names: of the models, one for each loss.
-        parameters: what is trained, by name.
-        optimiser: of the parameters.
-        rates: the learning rate of each step of the whole training; empty for a constant one.
+        rates: the learning rate of each step of the whole training; empty for a constant rate.
         generators: sources of randomness that outlive an epoch.
         dynamic: why a step has no static shapes; empty if it has.
     """
@@ -123,7 +115,7 @@ class Learner(ABC):
     dynamic: str = ""
 
     def __init__(self, device: str) -> None:
-        """Run on a device, which captures steps where it can."""
+        """Run on a device, and capture steps where it can."""
         self.device = device
         self._captured: Step | None = None
 
@@ -183,7 +175,7 @@ class Learner(ABC):
                 group["lr"] = rate
 
     def state(self) -> State:
-        """What :meth:`restore` needs to go on from here."""
+        """The state that :meth:`restore` resumes from."""
         return {
             "epoch": self.epoch,
             "parameters": {name: tensor.detach() for name, tensor in self.parameters.items()},
@@ -192,7 +184,7 @@ class Learner(ABC):
         }
 
     def restore(self, state: State) -> None:
-        """Go on from a :meth:`state`."""
+        """Resume from a :meth:`state`."""
         self.epoch = state["epoch"]
         with torch.no_grad():
             for name, tensor in self.parameters.items():
@@ -217,16 +209,7 @@ def train_epochs(
 ) -> list[Any]:
     """Train to the last epoch, or until ``measure`` ends it, from the checkpoint if there is one.
 
-    Args:
-        learner: what is trained.
-        epochs: passes over its batches.
-        measure: gives the rows of an epoch.
-        progress: wraps the loop over the epochs.
-        checkpoint: keeps the state of each epoch, and the rows so far.
-        start: rows of the history before the first epoch.
-
-    Returns:
-        all rows.
+    ``progress`` wraps the loop over the epochs; returns the rows of ``start`` and those that ``measure`` gives.
 
     Raises:
         FloatingPointError: if a loss is not finite.
@@ -246,7 +229,7 @@ def train_epochs(
 
 
 class _Steps(Learner):
-    """One epoch of steps down a loss of fresh draws, at a rate that falls to zero along a cosine."""
+    """One epoch of steps on fresh batches, at a rate that falls to zero along a cosine."""
 
     def __init__(
         self,
@@ -278,19 +261,9 @@ def train_steps(
     device: str = "cpu",
     progress: Progress = iter,
 ) -> Tensor:
-    """Take steps of an optimiser, its learning rate falling to zero along a cosine.
+    """Take steps of an optimiser on batches from ``draw``, its learning rate falling to zero along a cosine.
 
-    Args:
-        name: of what is trained.
-        optimiser: of the parameters, with the first learning rate.
-        loss: the loss of a batch, [].
-        draw: gives a fresh batch on the device.
-        steps: how many.
-        device: of the parameters.
-        progress: wraps the loop.
-
-    Returns:
-        the losses before each step, [steps].
+    ``name`` says what is trained; returns the losses before each step, [steps].
 
     Raises:
         FloatingPointError: if a loss is not finite.
@@ -299,7 +272,7 @@ def train_steps(
 
 
 def train_once(learner: Learner, progress: Progress = iter) -> Tensor:
-    """Train for one epoch, of whose steps ``progress`` wraps the loop; returns their losses.
+    """Train for one epoch; returns the losses of its steps, whose loop ``progress`` wraps.
 
     Raises:
         FloatingPointError: if a loss is not finite.
@@ -315,11 +288,7 @@ def mean(losses: Tensor) -> Tensor:
 
 
 def check(learner: Learner, losses: float | Sequence[float], when: str) -> None:
-    """Check that the losses of a learner's models are finite.
-
-    Raises:
-        FloatingPointError: if one is not.
-    """
+    """Raise a FloatingPointError if the loss of one of a learner's models is not finite."""
     for name, loss in zip(learner.names, losses if isinstance(losses, Sequence) else [losses], strict=True):
         if not math.isfinite(loss):
             rate = float(learner.optimiser.param_groups[0]["lr"])
@@ -367,9 +336,9 @@ def cosine(rate: float, steps: int) -> list[float]:
 
 
 def generator(seed: int, purpose: Purpose, epoch: int = 0, device: str = "cpu") -> torch.Generator:
-    """The generator of a seed for one purpose in one epoch: what is drawn here never shifts what is drawn elsewhere.
+    """The generator of a seed for one purpose in one epoch: its draws are independent of all others.
 
-    So a training that goes on after an epoch goes on as if it had not been interrupted.
+    So a training that resumes after an epoch equals an uninterrupted one.
     """
     state = np.random.SeedSequence((seed, get_args(Purpose).index(purpose), epoch)).generate_state(1)
     return torch.Generator(device).manual_seed(int(state[0]))

@@ -5,13 +5,6 @@ import numpy as np
 import pytest
 
 from sumexp.chapters import comparisons
-from sumexp.chapters.intervals import interval
-
-
-def test_the_cells_of_an_order() -> None:
-    cells = comparisons.order_cells(interval([0.5, 0.5]))
-    assert cells == ("0.50", "[0.50, 0.50]")
-    assert len(cells) == len(comparisons.ORDER_HEADS)
 
 
 def test_points_have_intervals() -> None:

@@ -13,9 +13,9 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from sumexp.chapters import fits
-from sumexp.chapters.fits import objectives, protocols, reach, targets
+from sumexp.chapters.fits import grids, objectives, targets
 from sumexp.chapters.fits.training import NOISES, Family
-from sumexp.perturb import softmax
+from sumexp.perturb import inversion, softmax
 
 
 @pytest.mark.claim("perturb-fig-4", shows="correction", evidence="quadrature")
@@ -26,7 +26,7 @@ def test_every_family_meets_every_target(target: targets.Name, noise: Family) ->
     # Nothing can be approximated "better": at theta* every objective is 0, to the last digits, at every temperature.
     p = fits.window(target, 1e-9).p
     for tau in (0.1, 1.0):
-        law = softmax.mean(reach.solution(p, NOISES[noise](), tau), NOISES[noise](), tau)
+        law = softmax.mean(inversion.softmax_parameters(p, NOISES[noise](), tau), NOISES[noise](), tau)
         assert (law - p).abs().max() < 1e-12
         for objective in objectives.OBJECTIVES:
             assert abs(objectives.value(objective, law, p).item()) < 1e-12
@@ -48,7 +48,7 @@ def trained(config: fits.FitConfig) -> Mapping[str, NDArray[np.float64]]:
 def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> None:
     for matching, expected in zip(("unit", "gain"), RATIOS[target], strict=True):
         normal, gumbel = (
-            trained(protocols.matched(target, noise, matching))["final"].item()  # type: ignore[arg-type]
+            trained(grids.matched(target, noise, matching))["final"].item()  # type: ignore[arg-type]
             for noise in ("gaussian", "gumbel")
         )
         assert gumbel / normal == pytest.approx(expected, rel=0.01)
@@ -72,7 +72,7 @@ def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: 
 @pytest.mark.parametrize("noise", ["gumbel", "logistic"])
 def test_cold_gumbel_softmax_is_the_softmax(noise: Family) -> None:
     # E softmax((theta + gamma)/tau) = E softmax(theta + tau gamma): at tau = 0.1 hardly noise at all.
-    found = trained(protocols.matched("poisson", noise, "unit"))["objective"][0, 0, 0]
+    found = trained(grids.matched("poisson", noise, "unit"))["objective"][0, 0, 0]
     p, theta = fits.published("poisson").p, torch.zeros(100, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([theta], lr=0.01)
     for step in range(201):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sumexp.chapters import fits
-from sumexp.chapters.fits import objectives, protocols, reach, targets, training
+from sumexp.chapters.fits import grids, objectives, reach, targets, training
 from sumexp.perturb import argmax, softmax
 from sumexp.perturb.noises import Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass
 
@@ -34,7 +34,7 @@ def test_what_is_not_said_is_the_public_code_with_the_paper_s_samples() -> None:
     assert (fit.scale, fit.temperatures, fit.rates, fit.samples, fit.steps) == (1, (0.1,), (0.01,), 1000, 200)
     usual = torch.optim.Adam([torch.zeros(1)]).defaults
     assert (usual["betas"], usual["eps"]) == (training.BETAS, training.EPS)
-    assert {protocols.sampled("poisson", "gaussian", profile).steps for profile in ("cpu", "paper")} == {200}
+    assert {grids.sampled("poisson", "gaussian", profile).steps for profile in ("cpu", "paper")} == {200}
 
 
 @pytest.mark.parametrize("classes", [20, 40, 100])
@@ -221,10 +221,9 @@ def test_the_gains_without_temperature(classes: int) -> None:
         assert reach.gain(noise, 0.1, classes) == pytest.approx(limit, rel=0.02)  # type: ignore[arg-type]
 
 
-def test_condition_spread_and_excess_without_noise() -> None:
+def test_condition_and_excess_without_noise() -> None:
     # Softmax: H = diag(p) - p p^T, theta = log p; for two classes there is one eigenvalue only.
     p = torch.tensor([0.7, 0.3], dtype=torch.float64)
-    assert reach.spread(p, point_mass(), 1.0) == pytest.approx(math.log(7 / 3), rel=1e-12)
     assert reach.condition(p, point_mass(), 1.0) == pytest.approx(1, rel=1e-9)
     assert reach.excess(p, point_mass(), 1.0, 10) == pytest.approx(0, abs=1e-14)
     assert reach.excess(p, Gumbel(), 0.05, 10) == pytest.approx(1 / 20, rel=0.05)  # near one-hot
@@ -241,14 +240,14 @@ def test_steps_to() -> None:
 
 
 def test_the_grid() -> None:
-    smoke, cpu = protocols.grid("smoke"), protocols.grid("cpu")
+    smoke, cpu = grids.grid("smoke"), grids.grid("cpu")
     assert len(set(cpu)) == len(cpu) == len(smoke)
     first, second = (sum(fits.seconds(one)["cpu"] for one in grid) for grid in (smoke, cpu))
     assert first < second
     # 2.5e6 a second of 3 x 5 x 200 x 1000 x 10 draws
-    assert fits.seconds(protocols.sampled("discrete", "gumbel"))["cpu"] == 12
+    assert fits.seconds(grids.sampled("discrete", "gumbel"))["cpu"] == 12
     with pytest.raises(ValueError, match="profile is 'huge'"):
-        protocols.grid("huge")
+        grids.grid("huge")
 
 
 def test_deviations_are_those_of_the_noises() -> None:
@@ -256,7 +255,7 @@ def test_deviations_are_those_of_the_noises() -> None:
     p = (torch.arange(10**6, dtype=torch.float64) + 0.5) / 10**6
     for family, noise in training.NOISES.items():
         values = noise().from_logit(torch.logit(p))
-        assert values.std().item() == pytest.approx(protocols.DEVIATIONS[family], rel=1e-4)
+        assert values.std().item() == pytest.approx(grids.DEVIATIONS[family], rel=1e-4)
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100])

@@ -186,8 +186,10 @@ def test_it_learns(data: Labelled) -> None:
     assert found.history["train_loss"][-1] < found.history["train_loss"][0] / 2
 
 
-@pytest.mark.parametrize("method", grids.methods((4, 2, 8)), ids=lambda one: f"{one.loss} {one.name} {one.negatives}")
-def test_every_method_trains(method: Method, data: Labelled) -> None:
+@pytest.mark.parametrize(
+    "method", grids.methods((4, 2, 8))[::5], ids=lambda one: f"{one.loss} {one.name} {one.negatives}"
+)
+def test_methods_of_each_kind_train(method: Method, data: Labelled) -> None:
     found = train(replace(TINY, method=method, epochs=1), data)
     assert np.isfinite(found.history["train_loss"]).all()
     assert found.history["train_loss"][0] > 0
@@ -225,7 +227,7 @@ def test_the_published_schedule() -> None:
 def test_the_task_reads_its_data() -> None:
     found = residual.train(replace(TINY, epochs=1))
     assert found.arrays["counts"].tolist() == images.counts("digits", "exp").tolist()
-    ours, halves = residual.load("digits", "step"), images.load("digits", "step")
+    ours, halves = images.published("digits", "step"), images.load("digits", "step")
     assert np.array_equal(ours.train, halves.train)
 
 
@@ -238,9 +240,8 @@ def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: 
     archive = Labelled(*part(8), *part(1), 100)
     monkeypatch.setattr("sumexp.datasets.read", lambda name: archive)
     few = labelled.imbalanced_counts("exp", 100, 8, 4)
-    for module in (residual, images):
-        monkeypatch.setattr(module, "counts", lambda source, imbalance: few)
-    large, small = residual.load("cifar-100", "exp"), images.load("cifar-100", "exp")
+    monkeypatch.setattr(images, "counts", lambda source, imbalance: few)
+    large, small = images.published("cifar-100", "exp"), images.load("cifar-100", "exp")
     assert large.train.shape[1:] == (32, 32, 3)
     assert np.array_equal(large.counts, small.counts)
     assert np.array_equal(labelled.halved(large.test), small.test)
@@ -248,7 +249,7 @@ def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: 
 
 def test_the_tail_that_is_ready_made_serves() -> None:
     try:
-        found = residual.load("cifar-100-lt", "exp")
+        found = images.published("cifar-100-lt", "exp")
     except datasets.DataError as error:
         pytest.skip(str(error))
     assert found.train.shape == (10_847, 32, 32, 3)

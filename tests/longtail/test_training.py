@@ -204,7 +204,3 @@ def test_errors_are_gathered_by_imbalance_and_method() -> None:
     again = grids.gathered(runs)
     assert again.keys() == found.keys() == {"step"}
     assert all(np.array_equal(again["step"][m], found["step"][m]) for m in (one, other))
-    with pytest.raises(ValueError, match=r"a table of shape \(3, 3\) for 2 methods"):
-        grids.gathered([(stacks[0], np.zeros((3, 3)))])
-    with pytest.raises(ValueError, match="of imbalance step some methods have 1 seeds and some 2"):
-        grids.gathered(runs[:3])

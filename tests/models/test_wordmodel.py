@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sumexp import datasets
 from sumexp.chapters.models import wordmodel
 from sumexp.chapters.models.wordmodel import CONFIGS, WordModel, WordModelConfig
 from sumexp.datasets import Corpus
@@ -186,22 +185,8 @@ def test_logits_of_any_shape_of_contexts() -> None:
 # On the data
 
 
-@pytest.mark.slow
-def test_brown() -> None:
-    """Even the smoke profile's model, over the whole vocabulary, is worth more than the unigram it starts from."""
-    if not datasets.available("brown"):
-        pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
-    model = fitted(CONFIGS["brown"]["smoke"])
-    assert model.class_counts.shape == (49_815,) == (len(model.labels),)
-    assert model.class_counts.min() == 1
-    assert model.class_counts.sum() == 1_161_192
-    assert model.logits(torch.tensor([model.index("of")])).argmax() == model.index("the")
-    assert model.held_out_perplexity < 0.97 * model.unigram_perplexity
-    assert model.unigram_perplexity == pytest.approx(1186.0611, rel=1e-6)
-
-
 def test_shakespeare() -> None:
-    """The text that is always there, by the same measures; the fit is judged on the 20,000 words it has not seen."""
+    """Even the smoke profile's model beats the unigram that it starts from, on 20,000 held-out words."""
     model = fitted(CONFIGS["shakespeare"]["smoke"])
     assert model.source == "shakespeare"
     assert model.class_counts.shape == (12_631,) == (len(model.labels),)

@@ -154,8 +154,7 @@ FROM_LAW: dict[str, Callable[[Tensor], Any]] = {
     "inversion.argmax_parameters": lambda p: inversion.argmax_parameters(p, Gaussian()),
     "learner.descend": lambda p: learner.descend(p, steps=2).law,
     "representation.nearest_attained": lambda p: representation.nearest_attained(p, HalfSpace((1.0, 1.0, -2.0)))[0],
-    **{f"fits.{name}": lambda p, name=name: getattr(fits, name)(p, Gumbel(), 1.0) for name in (
-        "solution", "spread", "condition")},
+    "fits.condition": lambda p: fits.condition(p, Gumbel(), 1.0),
     "fits.excess": lambda p: fits.excess(p, Gumbel(), 1.0, 10),
     "objectives.value": lambda p: objectives.value("reverse", p, P.to(p)),
     "objectives.slope": lambda p: objectives.slope("reverse", p, P.to(p)),

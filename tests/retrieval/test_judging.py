@@ -8,7 +8,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from sumexp.chapters.retrieval import Config, judging, metrics
+from sumexp.chapters.retrieval import Config, judging, train
 from sumexp.chapters.retrieval.judging import judge, ranks
 from sumexp.chapters.retrieval.training import Learner
 from sumexp.datasets.extreme import Extreme, Part
@@ -72,7 +72,7 @@ def test_it_counts_what_sorted_lists_do(
     monkeypatch.setattr(judging, "EXAMPLES", at_once)
     monkeypatch.setattr(judging, "bag", lambda part, rows, device: rows)
     learner = Mock(device="cpu", scores=lambda rows: scores[torch.from_numpy(rows)])
-    worth = 1 / metrics.propensities(torch.from_numpy(data.counts), 30).numpy()
+    worth = 1 / judging.propensities(torch.from_numpy(data.counts), 30).numpy()
     ours = judge(learner, data)
     theirs = sorted_lists.judge(scores.numpy(), data.test.labels.toarray(), data.counts, worth)
     assert ours.keys() == theirs.keys()
@@ -81,24 +81,11 @@ def test_it_counts_what_sorted_lists_do(
         np.testing.assert_allclose(ours[name], values, rtol=1e-12, err_msg=name)
 
 
-def test_constants_of_the_propensities() -> None:
-    data, scores = random_scores(3, 60, 0.2)
-    learner = Mock(device="cpu", scores=lambda rows: scores)
-    found = judge(learner, data, (0.5, 0.4))["propensity"]
-    worth = 1 / metrics.propensities(torch.from_numpy(data.counts), 30, 0.5, 0.4).numpy()
-    wanted = sorted_lists.judge(scores.numpy(), data.test.labels.toarray(), data.counts, worth)
-    assert found == pytest.approx(wanted["propensity"], rel=1e-12)
-    assert found != pytest.approx(judge(learner, data)["propensity"], rel=1e-3)
-    for wrong in ((0.0, 1.5), (0.5, -1.0), (0.5, float("nan"))):
-        with pytest.raises(ValueError, match=r"constants of the propensities are .* must be positive"):
-            judge(learner, data, wrong)
-
-
-def test_examples_without_a_label_that_counts() -> None:
+def test_examples_without_a_label_that_counts_are_refused_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
     none = Extreme(DATA.train, Part(DATA.test.features, csr_array(DATA.test.labels.shape, dtype=bool)))
-    learner = Learner(Config(width=4, batch=16), DATA.train, torch.from_numpy(DATA.counts), 0.1)
+    monkeypatch.setattr(Learner, "run_epoch", Mock(side_effect=AssertionError("trained before the check")))
     with pytest.raises(ValueError, match="no test example has a label that occurs in training"):
-        judge(learner, none)
+        train(Config(width=4, batch=16), none)
 
 
 def test_few_scores_are_held(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,9 @@ from sumexp import functional
 from sumexp._descent import generator
 from sumexp.chapters.models.sampled.methods import SCHEMES, Method
 from sumexp.chapters.models.sampled.prediction import Forecast, predict
-from sumexp.chapters.retrieval import Config, grids, metrics, outlook, training
+from sumexp.chapters.retrieval import Config, grids, judging, outlook, training
 from sumexp.chapters.retrieval.bags import bag
-from sumexp.chapters.retrieval.training import Learner, split, train, tune
+from sumexp.chapters.retrieval.training import Learner, split, train
 from sumexp.datasets.extreme import Extreme, Part
 from tests.retrieval.sorted_lists import precision
 
@@ -24,18 +24,18 @@ from tests.retrieval.sorted_lists import precision
 
 def test_the_list_of_the_most_frequent_labels_by_hand() -> None:
     # The labels 1 and 2 tie for the places two and three: both come third.
-    popular = metrics.most_frequent(np.array([9, 4, 4, 1, 0]), (1, 2, 3, 10))
+    popular = judging.most_frequent(np.array([9, 4, 4, 1, 0]), (1, 2, 3, 10))
     assert popular.astype(int).tolist() == [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
 
 
 def test_propensities_by_hand() -> None:
     # N = 100, A = 0.55, B = 1.5: C = (log 100 - 1) 2.5^0.55 = 5.967; N_l = 10: 1 / (1 + C 11.5^-0.55) = 0.391
     c = (math.log(100) - 1) * 2.5**0.55
-    found = metrics.propensities(torch.tensor([10, 0, 10**9]), 100)
+    found = judging.propensities(torch.tensor([10, 0, 10**9]), 100)
     assert found.tolist() == pytest.approx([1 / (1 + c * 11.5**-0.55), 1 / (1 + c * 1.5**-0.55), 1], rel=1e-3)
     assert found[0].item() == pytest.approx(0.391, abs=1e-3)
     with pytest.raises(ValueError, match="examples is 2; propensities need at least 3"):
-        metrics.propensities(torch.tensor([1]), 2)
+        judging.propensities(torch.tensor([1]), 2)
 
 
 def test_precision_by_hand() -> None:
@@ -92,7 +92,7 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
     x, own = bag(DATA.train, learner.examples[rows]), learner.own[:16]
     uniform = learner.draw(generator(0, "negatives"))
     negatives = learner.negatives(own, uniform)
-    learner.loss(x, own, uniform).backward()  # type: ignore[no-untyped-call]
+    learner.losses(x.ids, x.values, x.starts, own, uniform).backward()  # type: ignore[no-untyped-call]
     assert learner.features.grad is not None
     assert learner.features.grad.is_sparse
     assert learner.labels.grad is not None
@@ -181,14 +181,13 @@ def test_validation_pairs_are_a_tenth_of_the_training_pairs_and_none_is_trained_
 @pytest.mark.parametrize("rates", [(1e-4, 0.2), (0.2, 1e-4)])
 def test_the_rate_and_epoch_that_validation_pairs_choose(rates: tuple[float, ...]) -> None:
     config = replace(TINY, rates=rates, epochs=4)
-    tuned = tune(config, DATA)
-    place, epoch = tuned.picked
-    assert rates[place] == 0.2
-    assert tuned.validation[place, epoch] == tuned.validation.max()
-    alone = tune(replace(config, rates=(0.2,), epochs=epoch + 1), DATA)
-    assert torch.equal(alone.learner.labels, tuned.learner.labels)
-    assert alone.losses.tolist() == tuned.losses[: epoch + 1].tolist()
     result = train(config, DATA)
+    (place, epoch), validation = result.arrays["picked"], result.arrays["validation"]
+    assert rates[place] == 0.2
+    assert validation[place, epoch] == validation.max()
+    alone = train(replace(config, rates=(0.2,), epochs=int(epoch) + 1), DATA)
+    assert all(np.array_equal(alone.arrays[name], result.arrays[name]) for name in ("found", "precision", "propensity"))
+    assert alone.history["train_loss"].tolist() == result.history["train_loss"][: epoch + 1].tolist()
     assert result.metrics["recall"] > result.metrics["popularity"]
 
 

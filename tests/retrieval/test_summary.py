@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.chapters.retrieval import metrics, summary
+from sumexp.chapters.retrieval import judging, summary
 from sumexp.chapters.retrieval.training import Config, train
 from sumexp.functional import cross_entropy
 from tests.retrieval import sorted_lists
@@ -54,7 +54,7 @@ def test_one_list_for_all() -> None:
 
 def test_the_offset_that_propensities_ask_for() -> None:
     offset = summary.wanted(COUNTS, 20)
-    p = metrics.propensities(torch.from_numpy(COUNTS), 20).numpy()
+    p = judging.propensities(torch.from_numpy(COUNTS), 20).numpy()
     assert offset - offset[0] == pytest.approx(np.log(p[0] / p))
     assert offset.mean() == pytest.approx(0)
     assert offset[0] < offset[1] == offset[2] < offset[3] < offset[4]

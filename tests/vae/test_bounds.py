@@ -12,7 +12,6 @@ from torch.distributions import Bernoulli, Independent
 from sumexp.chapters.vae import bounds, posterior, stack, training
 from sumexp.chapters.vae.config import Member
 from sumexp.perturb import argmax
-from sumexp.perturb.noises import Gaussian
 
 VARIABLES, PIXELS, IMAGES = 2, 6, 40
 MEMBERS = (
@@ -142,32 +141,6 @@ def test_counts() -> None:
     assert bounds.counts(30) == (1, 3, 10, 30)
     assert bounds.counts(1000) == (1, 3, 10, 30, 100, 300, 1000)
     assert bounds.counts(200) == (1, 3, 10, 30, 100, 200)
-
-
-def test_the_published_number_is_no_bound_for_gaussian_noise() -> None:
-    # One variable of two categories, one pixel. The logits (1, 0) under Gaussian noise are Phi(1/sqrt 2) = 0.760, which
-    # a decoder with p(x = 1 | z) = 2 c q(z) makes the true posterior of x = 1: then the true bound is tight, and the
-    # published one too low by the difference of the divergences, log 2 minus the entropies of 0.760 and of 0.731.
-    logits = torch.tensor([1.0, 0.0], dtype=torch.float64)
-    q = torch.special.ndtr(torch.tensor([1.0, -1.0], dtype=torch.float64) / math.sqrt(2))
-    assert (argmax.probabilities(logits, Gaussian()) - q).abs().max() < 1e-15
-    pixel = 0.6 * q
-    log_marginal = (pixel.sum() / 2).log()
-    assert (pixel / pixel.sum() - q).abs().max() < 1e-15
-    missed = -(q * pixel.log()).sum()
-    member = Member("gaussian", categories=2)
-    true, published = (
-        posterior.divergence(logits.view(1, 1, 1, 2), [replace(member, divergence=kind)]).item()
-        for kind in ("exact", "softmax")
-    )
-    assert abs(missed.item() + true + log_marginal.item()) < 1e-14
-    assert missed.item() + published < -log_marginal.item() - 0.03
-    soft = torch.sigmoid(logits[0])
-
-    def entropy(p: Tensor) -> float:
-        return -(p * p.log() + (1 - p) * (1 - p).log()).item()
-
-    assert abs((true - published) - (entropy(soft) - entropy(q[0]))) < 1e-13
 
 
 def test_chunks_change_nothing() -> None:

@@ -1,5 +1,5 @@
-"""What only the book's chapters use: their models, training runs and comparisons.
+"""The models, training runs and comparisons that only the book's chapters use.
 
-One module or package for each chapter that trains, and `models`, which several of them share, `intervals` over
-seeds, and `jobs`, the runs that a chapter asks for. Nothing outside the book needs to import it.
+Tasks raise `DataError` if a data set is absent, damaged or undeclared, and `FloatingPointError` if a loss is not
+finite.
 """

@@ -12,7 +12,7 @@ from sumexp.chapters.models import wordmodel
 
 @dataclass(frozen=True)
 class Example:
-    """One context and one class that is right in it: a title, the logits of all classes [classes], the label."""
+    """A context and its correct class: a title, the logits of all classes [classes], and the label."""
 
     title: str
     logits: Tensor
@@ -20,10 +20,10 @@ class Example:
 
 
 def classifier(cached: Callable[..., Any], profile: str, device: str, seed: int) -> wordmodel.WordModel:
-    """The next-word model of the Brown corpus, or of tiny Shakespeare where Brown is missing; cached, or fitted now.
+    """The next-word model of the Brown corpus, or of tiny Shakespeare where Brown is missing, on the CPU.
 
-    It is trained on ``device`` by ``cached``, which is that of ``claimbook.authoring.runs``; its tensors are on the
-    CPU. Its ``source`` says which corpus it is. Raises `DataError` if the corpus is damaged.
+    It is trained on ``device`` by ``cached``, that of ``claimbook.authoring.runs``. Raises `DataError` for a damaged
+    corpus.
     """
     source = datasets.preferred("brown")
     config = replace(wordmodel.CONFIGS[source][profile], seed=seed)
@@ -32,7 +32,7 @@ def classifier(cached: Callable[..., Any], profile: str, device: str, seed: int)
 
 
 def examples(model: wordmodel.WordModel, words: Sequence[tuple[str, str]]) -> list[Example]:
-    """The pairs (context word, next word) asked for, of words that both corpora have: another raises `ValueError`."""
+    """The examples of pairs (context word, next word); a word outside the vocabulary raises `ValueError`."""
     index = model.index
     return [
         Example(f"“{w}” after “{c}”", model.logits(model.context_vectors.new_tensor(index(c)).long()), index(w))

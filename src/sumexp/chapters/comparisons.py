@@ -18,9 +18,7 @@ GROUP_STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 """How each group of classes is drawn in every chapter, in the colours of the book."""
 _ROW = 0.6
-"""Of the room of a row: what its series take."""
-ORDER_HEADS = ("tau (1 is best)", "95 % interval")
-"""Of the columns of `order_cells`."""
+"""The share of a row's height that its series take."""
 
 
 def points(
@@ -29,10 +27,9 @@ def points(
     values: Mapping[str, Sequence[Values]],
     styles: Mapping[str, Mapping[str, Any]] = GROUP_STYLES,
 ) -> None:
-    """Draw the mean over seeds of each method with its 95 % interval, a row a method, from the top down.
+    """Draw the mean over seeds of each method with its 95 % interval, a row for each method, from the top down.
 
-    The values are, of each series, for each method a number a seed [seeds]. The series of a row stand a little above
-    and below one another, so that none hides another.
+    ``values`` has, for each series, the numbers of each method [seeds]. The series of a row are offset vertically.
     """
     for number, (group, rows) in enumerate(values.items()):
         spans = [interval(row) for row in rows]
@@ -50,10 +47,5 @@ def reach(spans: Sequence[Interval]) -> NDArray[np.float64]:
 
 
 def ranked(values: Sequence[Values]) -> list[int]:
-    """The methods' numbers in the order of their means over seeds, the least first."""
+    """Indices of the methods, sorted by their means over seeds."""
     return sorted(range(len(values)), key=lambda number: float(np.mean(values[number])))
-
-
-def order_cells(tau: Interval) -> tuple[str, ...]:
-    """A predicted order against the measured one."""
-    return f"{tau.mean:z.2f}", f"[{tau.low:z.2f}, {tau.high:z.2f}]"

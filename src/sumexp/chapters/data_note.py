@@ -10,15 +10,15 @@ from sumexp import datasets
 
 
 def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
-    """Show in one line which data this run reads, and folded how to get the rest; once in a notebook.
+    """Show in one line which data the notebook reads, and folded how to get the rest.
 
     Args:
         names: the data sets that the notebook can read.
-        grid: the one whose runs it shows, if it shows any.
-        shown: those of the data sets on which it shows that grid's runs, whether or not the data are there.
+        grid: the grid whose runs it shows, if any.
+        shown: the data sets whose runs it shows, whether or not the data are available.
 
-    Returns the names of those that it reads: themselves, or what stands in for them. Raises `DataError` if a data set
-    is unknown or undeclared.
+    Returns the data sets that are read: the named ones or their fallbacks. Raises `DataError` for an unknown or
+    undeclared data set.
     """
     absent = [name for name in names if not datasets.available(name) and name not in shown]
     waiting = sorted(set(names) - set(shown) - set(absent)) if grid else []
@@ -47,7 +47,7 @@ def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
 
 
 def origin(grid: str, runs: Sequence[Any]) -> None:
-    """Show where the runs behind the tables come from: how many, when, on what, and how to compute them again."""
+    """Show how many runs are behind the tables, when and on what they were computed, and how to recompute them."""
     dates = sorted(run.provenance.finished[:10] for run in runs)
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     where = " and ".join(sorted({run.provenance.device for run in runs}))

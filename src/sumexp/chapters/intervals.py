@@ -1,17 +1,16 @@
 r"""Intervals over seeds, and the rules by which chapters and the register decide from them.
 
-Asked is the median over seeds, of one method's number or of the difference of two methods that share their seeds
-(initial weights, order of the data, uniform numbers behind the noise). It is not the mean: where one run in ten
-diverges, eight runs without one say nothing about it.
+They estimate the median over seeds of a method's number, or of the difference of two methods that share their seeds
+(initial weights, data order, uniform numbers behind the noise). The mean is no alternative: where one run in ten
+diverges, eight runs without such a run say nothing about it.
 
-An interval for the median at confidence c covers two others, where the n seeds allow it: Student's
+The interval for the median at confidence c covers two others: Student's
 :math:`\bar d \pm t_{n-1,(1+c)/2}\,s/\sqrt n`, and from the sorted seeds :math:`d_{(k)}` to :math:`d_{(n+1-k)}` with
 the largest k for which a sign test errs at most 1 - c. The second holds for every distribution, and needs
-:math:`2^{1-n} \le 1-c`: 6 seeds at 95 %. With fewer, Student's interval is taken `WIDER` times as wide, since skewed
-seeds need that. Runs that are all equal have no interval: it decides nothing.
+:math:`2^{1-n} \le 1-c`: 6 seeds at 95 %. With fewer, Student's interval is taken `WIDER` times as wide, for skewed
+seeds. Runs that are all equal decide nothing.
 
-:data:`RULES` says in words what the functions decide; the page of the register prints it with the error rates that
-``benchmarks/decisions.py`` simulates.
+The register's page prints :data:`RULES` with the error rates that ``benchmarks/decisions.py`` simulates.
 """
 
 import math
@@ -28,13 +27,13 @@ Outcome: TypeAlias = Literal["less", "more", "alike", "undecided"]
 """What an interval says of a difference."""
 
 Verdict: TypeAlias = Literal["shown", "excluded", "alike", "undecided"]
-"""What an interval says of what is published."""
+"""The verdict of an interval on a published range."""
 
 Published: TypeAlias = tuple[float | None, float | None]
-"""The least and the most of what is published; None is an open end."""
+"""Lower and upper end of a published range; None is an open end."""
 
 FAMILY_LEVEL = 0.05
-"""The probability with which at least one claim of a family gets a wrong verdict is at most this."""
+"""Bound on the probability that any claim of a family gets a wrong verdict."""
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "longtail": (
@@ -47,7 +46,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "negatives": ("negatives-remark-6",),
     "catalogue": ("sumexp-gowalla-correction", "sumexp-gowalla-refined", "sumexp-gowalla-drift"),
 }  # fmt: skip
-"""The claims that are decided side by side: those that the trained networks of one chapter decide."""
+"""The claims that the trained networks of a chapter decide."""
 
 WIDER = 2.25
 """How many times as wide as Student's interval is that of seeds that are too few for a sign test."""
@@ -58,12 +57,12 @@ ROOM = 5.0
 
 @dataclass(frozen=True)
 class Interval:
-    """Runs, a number a seed, and the interval for their median.
+    """The interval for the median of runs, one number for each seed.
 
     Attributes:
         runs: the numbers [n].
         confidence: probability that the interval covers the median.
-        room: how far the compared shares lie from 0 and 1; infinite for what has no ends.
+        room: distance of the compared shares from 0 and 1; infinite for unbounded numbers.
     """
 
     runs: tuple[float, ...]
@@ -97,15 +96,11 @@ class Interval:
 
     @property
     def sign(self) -> int:
-        """1 or -1 where the interval lies on one side of zero, else 0."""
+        """1 if the interval is above zero, -1 if it is below, else 0."""
         return (int(self.low > 0) - int(self.high < 0)) * int(has_width(self.low, self.high))
 
     def at(self, confidence: float) -> "Interval":
-        """The interval of the same runs at another confidence.
-
-        Raises:
-            ValueError: if the confidence is not inside (0, 1).
-        """
+        """The interval of the same runs at another confidence, in (0, 1)."""
         return replace(self, confidence=confidence)
 
     def __post_init__(self) -> None:
@@ -143,12 +138,7 @@ def has_width(low: ArrayLike, high: ArrayLike) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class Decision:
-    """The joint verdict on several differences.
-
-    Attributes:
-        verdict: ``shown``, ``excluded``, ``alike`` or ``undecided``.
-        interval: the one that decides it.
-    """
+    """The joint verdict on several differences, and the interval that decides it."""
 
     verdict: Verdict
     interval: Interval
@@ -156,13 +146,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule in words.
-
-    Attributes:
-        question: what is asked.
-        answer: when it is answered, and how.
-        errs: how often the answer is wrong, at most.
-    """
+    """A rule in words: the question, the answer, and how often it is wrong at most."""
 
     question: str
     answer: str
@@ -198,32 +182,21 @@ RULES: tuple[Rule, ...] = (
 
 
 def interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
-    """The interval of independent runs.
+    """The interval of independent runs, two or more finite numbers [n]; else a ValueError.
 
-    Args:
-        values: a number per seed [n], n >= 2.
-        confidence: probability that the interval covers the median.
-
-    Raises:
-        ValueError: if there are fewer than two values, one is not finite, or the confidence is not in (0, 1).
-
-    >>> interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).low  # of six runs all lie above the median in 1 of 64 experiments
+    >>> interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]).low  # six runs all lie above the median in 1 of 64 experiments
     1.0
     """
     return Interval(tuple(np.asarray(values, dtype=np.float64).reshape(-1).tolist()), confidence)
 
 
 def paired(first: ArrayLike, second: ArrayLike, confidence: float = 0.95, shares: bool = False) -> Interval:
-    """The interval of ``first - second``, paired by seed.
+    """The interval of ``first - second`` [n], paired by seed.
 
-    Args:
-        first: one number a seed [n].
-        second: the same seeds in the same order [n].
-        confidence: probability that the interval covers the median difference.
-        shares: whether they are errors or recalls: near 0 and 1 these have no room for a difference.
+    ``shares`` are errors or recalls, which leave no room for a difference near 0 and 1.
 
     Raises:
-        ValueError: as :func:`interval`, and if the two have different lengths, or a mean share lies outside [0, 1].
+        ValueError: as :func:`interval`, for different lengths, and if a mean share is outside [0, 1].
     """
     a, b = (np.asarray(one, dtype=np.float64).reshape(-1) for one in (first, second))
     if a.size != b.size:
@@ -240,9 +213,6 @@ def paired(first: ArrayLike, second: ArrayLike, confidence: float = 0.95, shares
 def family_confidence(family: str) -> float:
     """The confidence at which each claim of a family is decided: 1 - 0.05 / n for n of them (Bonferroni).
 
-    Raises:
-        ValueError: if there is no such family.
-
     >>> family_confidence("vae")
     0.95
     """
@@ -252,14 +222,7 @@ def family_confidence(family: str) -> float:
 
 
 def outcome(difference: Interval, margin: float = 0.0) -> Outcome:
-    """What an interval says of a difference.
-
-    Args:
-        difference: the interval.
-        margin: a difference that is nearer to zero is none.
-
-    Raises:
-        ValueError: if the margin is negative or not finite.
+    """What an interval says of a difference; differences within the ``margin`` (finite, >= 0) count as none.
 
     >>> outcome(interval([-0.31, -0.30, -0.29]), margin=0.01)
     'less'
@@ -276,14 +239,10 @@ _OUTCOMES: Mapping[Verdict, Outcome] = {"shown": "less", "excluded": "more"}
 def judge(
     low: float, high: float, published: Published | None, margin: float = 0.0, room: float | None = None
 ) -> Verdict:
-    """What an interval says of what is published.
+    """What an interval from ``low`` to ``high`` says of the ``published`` range; without a range everything agrees.
 
-    Args:
-        low: the interval's lower end.
-        high: its upper end.
-        published: the range that is published; None if nothing is, and then all agrees.
-        margin: about the only end of a half-open range, within which nothing is said: a difference so small is none.
-        room: how far the compared shares lie from 0 and 1, if they are shares.
+    Within the ``margin`` around the only end of a half-open range a difference counts as none, if the shares lie
+    `ROOM` margins from 0 and 1 (``room``).
 
     >>> judge(-0.02, -0.01, (None, 0))
     'shown'
@@ -307,20 +266,12 @@ def judge(
 
 
 def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int = 1) -> Decision:
-    """Whether *all* expected differences lie below zero.
+    """Whether *all* expected differences, one or more intervals of one confidence c, lie below zero.
 
-    They do if every interval does: then the one that reaches highest decides. They do not if one lies above zero at
-    ``1 - (1 - c) / (k parts)`` for k differences: then it is the one that begins highest. Either verdict is wrong with
-    at most half of ``1 - c``, however many differences there are: the first because one null interval suffices to stop
-    it, the second because k of them share it.
-
-    Args:
-        differences: intervals of one confidence c, at least one.
-        margin: differences within it count as none, and stop both verdicts.
-        parts: number of such sets that decide one claim; each of them can exclude it.
-
-    Raises:
-        ValueError: if there is no interval, or the confidences differ.
+    They do if every interval does: then the highest upper end decides. They do not if one interval is above zero at ``1
+    - (1 - c) / (k parts)``, for k intervals and ``parts`` such sets, each of which can exclude one claim. Either
+    verdict is wrong with probability at most ``(1 - c) / 2``: one null interval stops the first, and k share the
+    second. Differences within the ``margin`` count as none, and stop both.
 
     >>> low, wide = interval([-2.1, -2.0, -1.9]), interval([-9.0, 0.0, 9.0])
     >>> all_below([low, wide]).verdict, all_below([low]).verdict
@@ -353,15 +304,8 @@ def all_above(differences: Sequence[Interval], margin: float = 0.0, parts: int =
 def agreement(first: ArrayLike, second: ArrayLike) -> Interval:
     """Kendall's tau-b of two orders of the same n methods, seed by seed.
 
-    The interval is over seeds: it does not say whether the agreement is chance, as methods that are alike are no
-    independent witnesses.
-
-    Args:
-        first: of each method a number, or one a seed [n] or [n, seeds]; equal numbers are ties.
-        second: of the same methods [n, seeds].
-
-    Raises:
-        ValueError: if there are fewer than two methods or seeds, or the shapes do not fit.
+    ``first`` is [n] or [n, seeds], ``second`` [n, seeds]; equal numbers are ties, other shapes a ValueError. The
+    interval is over seeds. It is no test of chance, as similar methods are not independent.
 
     >>> agreement([1, 2, 3, 4], [[1, 2], [2, 1], [3, 3], [4, 4]]).mean  # in the second seed 5 of 6 pairs are in order
     0.8333333333333333
@@ -376,7 +320,7 @@ def agreement(first: ArrayLike, second: ArrayLike) -> Interval:
 
 
 def _signs(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each seed the signs of all differences of [n, seeds], over the root of their number: [seeds, n, n]."""
+    """The signs of all differences of [n, seeds] for each seed, over the root of their number: [seeds, n, n]."""
     signs = np.sign(values.T[:, :, None] - values.T[:, None, :])
     norm = np.sqrt(np.abs(signs).sum((1, 2), keepdims=True))
     result: NDArray[np.float64] = signs / np.where(norm > 0, norm, 1.0)  # all tied: no order, tau 0

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from sumexp._runtime import Arrays, Task
 
 Present: TypeAlias = Callable[[str], bool]
-"""Whether a data set is there."""
+"""Whether a data set is available."""
 
 
 @dataclass(frozen=True)
@@ -15,12 +15,8 @@ class Job:
     """A run of a grid.
 
     Attributes:
-        task: what computes it.
-        config: its settings.
-        data: the data sets that it reads.
-        threads: how many it uses.
         seconds: its rough length by device, one core and an H200; finished runs of its task correct it.
-        condense: what of its arrays comes with the book; all of them by default.
+        condense: selects the arrays that come with the book; all of them by default.
     """
 
     task: Task[Any]
@@ -37,4 +33,4 @@ class Job:
 
 
 Grid: TypeAlias = Callable[[str, Present], tuple[Job, ...]]
-"""The runs that a chapter asks for, by profile and by the data sets that are there."""
+"""The runs that a chapter asks for, by profile and by the available data sets."""

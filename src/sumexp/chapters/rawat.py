@@ -1,7 +1,7 @@
-r"""The labels that a sampled softmax favours, and those that its upper bound favours.
+"""The labels that a sampled softmax favours, and those that its upper bound favours.
 
-Rawat et al. read a sampler's effect on frequent and rare labels from Jensen's bound on the expected loss. Where the
-bound and the loss have different minimisers, only the loss's is what training reaches.
+Rawat et al. read a sampler's effect on frequent and rare labels from Jensen's bound on the expected loss. Training
+reaches the loss's minimiser, which can be another than the bound's.
 """
 
 from collections.abc import Mapping
@@ -18,11 +18,10 @@ ARROWS: Mapping[Weights, int] = {"constant": -1, "importance": 0, "relative": 1,
 
 
 def leaning(weights: Weights, log_prior: Tensor, m: int) -> tuple[float, float]:
-    r"""The score of the first class minus that of the last, where the bound is least and where the loss is.
+    r"""The score of the first class minus that of the last, at the minimum of the bound and at that of the loss.
 
-    All labels are equally likely, :math:`P(y\mid x)=1/L`. Negatives are drawn from the prior :math:`\pi` with
-    replacement, hits masked. So 0 means that the scheme treats the two classes alike, a positive number that it favours
-    the first.
+    All labels are equally likely, :math:`P(y\mid x)=1/L`, so 0 means that the scheme treats the two classes alike. The
+    m negatives are drawn with replacement from the prior, whose logarithm is ``log_prior`` [classes]; hits are masked.
 
     >>> import torch
     >>> from sumexp.chapters import rawat
@@ -30,11 +29,6 @@ def leaning(weights: Weights, log_prior: Tensor, m: int) -> tuple[float, float]:
     >>> bound, loss = rawat.leaning("tail", prior.log(), 64)
     >>> f"{bound:.3f}", f"{loss:.3f}"
     ('-1.946', '-1.977')
-
-    Args:
-        weights: constant, importance, relative or tail.
-        log_prior: [classes] logarithm of the label distribution, classes in descending order of frequency.
-        m: number of draws.
 
     Raises:
         ValueError: if the prior does not sum to 1, m < 1, or the weights are unknown.

@@ -62,11 +62,11 @@ The catalogue's ``negatives`` and the enumeration's ``baseline`` are the same lo
 
 @dataclass(frozen=True)
 class Limited:
-    """Towers, a linear one for contexts and a vector for each item, and what is held back.
+    """Towers, a linear one for contexts and a vector for each item, and their limits.
 
     Attributes:
-        model: what they can hold; cosines have a temperature that is learned.
-        decay: of the items' numbers, half of it times their mean square is added to the loss.
+        model: the set F; cosines have a learned temperature.
+        decay: of the items' biases: half of it times their mean square is added to the loss.
 
     Raises:
         ValueError: if the model is unknown or the decay negative.
@@ -82,11 +82,7 @@ class Limited:
 
 
 def trained(world: towers.World, limited: Limited, served: Served, steps: int = 300, seed: int = 0) -> Tensor:
-    """The served scores [contexts, items] at the smallest mean loss that L-BFGS finds.
-
-    Raises:
-        ValueError: if ``served`` is unknown.
-    """
+    """The served scores [contexts, items] at the smallest mean loss that L-BFGS finds."""
     checks.choice("served", served, SERVED)
     generator = torch.Generator().manual_seed(seed)
     features, (items, width) = world.contexts, world.items.shape
@@ -124,19 +120,11 @@ def trained(world: towers.World, limited: Limited, served: Served, steps: int = 
     return scores(torch.from_numpy(solution.x))[0]
 
 
-def reweighted(log_p: Tensor, log_q: Tensor, log_new: Tensor) -> Tensor:
-    r"""The law when popularity goes from q to q' and what an item says of its contexts stays, [..., items].
-
-    :math:`P'(y\mid x)\propto P(y\mid x)\,q'(y)/q(y)`; the logarithms of all three.
-    """
-    return torch.log_softmax(log_p + log_new - log_q, -1)
-
-
 def level(setting: towers.Setting, generator: torch.Generator) -> towers.World:
-    r"""A world without a popularity of its own: :math:`\log P=\sigma\,u_x\cdot v_y/\sqrt d`, up to a constant.
+    r"""A world without an independent popularity: :math:`\log P=\sigma\,u_x\cdot v_y/\sqrt d`, up to a constant.
 
-    Contexts have one direction in common, so that items along it are frequent: here the towers alone can hold P, and
-    what they cannot hold is :math:`\log P-\log q`.
+    Contexts have one direction in common, so that items along it are frequent: here the towers alone can represent P,
+    but not :math:`\log P-\log q`.
     """
     contexts = torch.randn(setting.contexts, setting.features, generator=generator, dtype=torch.float64)
     contexts[:, 0] += 2

@@ -29,7 +29,6 @@ from sumexp import _checks as checks
 from sumexp import _descent as descent
 from sumexp import functional, ranking, samplers
 from sumexp.chapters import intervals
-from sumexp.chapters.intervals import Interval
 from sumexp.functional._arguments import Correct
 from sumexp.functional._batch import InBatchHits
 from sumexp.negatives.consistency import minimiser, multiset_losses
@@ -47,12 +46,9 @@ class Setting:
     r"""The data and the training.
 
     Attributes:
-        items: number of items.
-        contexts: number of contexts.
         features: of contexts and items, d.
         taste: :math:`\sigma`.
-        batch: pairs of a step.
-        steps: how many, each with fresh pairs.
+        batch: pairs of a step, fresh in each step.
         rate: Adam's first learning rate, which falls to 0 along a cosine.
 
     Raises:
@@ -73,14 +69,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class World:
-    """What is true, and what a trainer counts.
-
-    Attributes:
-        contexts: features [X, d].
-        items: features [L, d].
-        log_p: [X, L].
-        log_q: [L] the law of the items among the pairs.
-    """
+    """The truth: features of contexts [X, d] and items [L, d], log P [X, L], and log frequencies of the items [L]."""
 
     contexts: Tensor
     items: Tensor
@@ -98,7 +87,7 @@ def world(setting: Setting, generator: torch.Generator) -> World:
 
 
 class Towers(nn.Module):
-    """Scores of contexts and items: a linear context tower, a vector and a number for each item."""
+    """Scores of contexts and items: a linear context tower, a vector and a bias for each item."""
 
     def __init__(self, setting: Setting, offset: Tensor, generator: torch.Generator) -> None:
         """Start near the offsets [L]."""
@@ -156,10 +145,8 @@ SCHEMES: dict[str, Loss] = {
 def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
     """Adam on fresh pairs: the same pairs and first weights for each scheme of a seed.
 
-    The biases of the items start at log q, and at 0 if no log q is subtracted: in either case at the popularity.
-
-    Raises:
-        ValueError: if there is no such scheme.
+    Item biases start at log q, or at 0 if no log q is subtracted: in either case the served score starts at the
+    popularity.
     """
     checks.choice("scheme", scheme, SCHEMES)
     pairs, draws = (torch.Generator().manual_seed(2 * seed + i) for i in range(2))
@@ -216,15 +203,10 @@ def table(setting: Setting, seeds: int, seed: int = 0) -> Table:
     return measured
 
 
-def difference(measured: Table, scheme: str, metric: str) -> Interval:
-    """The scheme minus the recommended one, paired by seed."""
-    return intervals.paired(measured[scheme][metric], measured[ADVISED][metric], CONFIDENCE)
-
-
 def beside_advised(measured: Table, scheme: str, metric: str) -> str:
     """``better`` or ``worse`` than the recommended scheme if the difference is significant, else ``-``."""
-    sign = difference(measured, scheme, metric).sign * (-1 if metric == "kl" else 1)
-    return {1: "better", 0: "-", -1: "worse"}[sign]
+    difference = intervals.paired(measured[scheme][metric], measured[ADVISED][metric], CONFIDENCE)
+    return {1: "better", 0: "-", -1: "worse"}[difference.sign * (-1 if metric == "kl" else 1)]
 
 
 THEORY: dict[str, tuple[float, float, Hits]] = {
@@ -237,11 +219,7 @@ THEORY: dict[str, tuple[float, float, Hits]] = {
 
 
 def predicted_kls(setting: Setting, scheme: str, seed: int = 0, contexts: int = 8) -> list[float]:
-    """KL of the exact minimum with free scores, of each of the first few contexts.
-
-    Raises:
-        ValueError: if the scheme has no entry in :data:`THEORY`.
-    """
+    """KL of the exact minimum with free scores, of each of the first few contexts, for a scheme in :data:`THEORY`."""
     checks.choice("scheme", scheme, THEORY)
     truth = world(setting, torch.Generator().manual_seed(seed))
     positive, negative, hits = THEORY[scheme]

@@ -17,8 +17,6 @@ def test_differences_are_paired_and_over_the_members() -> None:
     assert (one.mean, one.count) == (pytest.approx((0.3 + 0.6) / 2), 2)
     assert one.runs == pytest.approx((0.3, 0.6))
     assert comparison.difference(first, second).mean == pytest.approx((0.2 + 1.3 / 3) / 2)
-    with pytest.raises(ValueError, match=r"tables of shapes \(2, 3\) and \(1, 3\) cannot be paired"):
-        comparison.difference(first, second[:1])
 
 
 def test_an_order_by_hand() -> None:
@@ -28,5 +26,3 @@ def test_an_order_by_hand() -> None:
     assert comparison.order({a: 2.0, b: 1.0, c: 0.0}, measured).mean == pytest.approx(-1.0)
     # tau-b with one tie among the predicted: 2 / sqrt(2 * 3)
     assert comparison.order({a: 0.0, b: 1e-5, c: 2.0}, measured).mean == pytest.approx(2 / math.sqrt(6))
-    with pytest.raises(ValueError, match="give the same, two or more"):
-        comparison.order({a: 0.0}, measured)

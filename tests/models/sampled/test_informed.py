@@ -55,11 +55,3 @@ def test_margins_and_consistent_methods_by_arithmetic() -> None:
         assert added(Method(), PRIOR, 2, ratio) == pytest.approx(0, abs=1e-6)
         assert added(Method("softmax", "uniform", "relative", 4, "keep"), PRIOR, 1, ratio) == pytest.approx(0, abs=1e-6)
         assert added(adjusted, PRIOR, 2, ratio) == pytest.approx(wanted, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "method, label, ratio", [(Method("contrastive"), 0, 1.0), (Method(), 3, 1.0), (Method(), 0, 0)]
-)
-def test_what_cannot_be_asked(method: Method, label: int, ratio: float) -> None:
-    with pytest.raises(ValueError, match="give a method of the softmax loss, a class, and a positive ratio"):
-        added(method, PRIOR, label, ratio)

@@ -1,4 +1,4 @@
-"""One list of items for all users, the most frequent first: what a trained model must beat."""
+"""One list of items for all users, the most frequent first: the baseline of trained models."""
 
 from dataclasses import dataclass
 

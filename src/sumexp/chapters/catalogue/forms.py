@@ -47,7 +47,7 @@ SCALE = 0.1
 
 
 class Towers(nn.Module):
-    """A vector for each user and each item, a temperature, a constant, and maybe a number for each item."""
+    """A vector for each user and item, a temperature, a constant, and optionally a bias for each item."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Towers(nn.Module):
         number: bool,
         generator: torch.Generator,
     ) -> None:
-        """Start with random vectors; ``start`` has the first numbers of the items [items], if they have numbers."""
+        """Start from random vectors and the biases ``start`` [items]."""
         super().__init__()
         self.users = nn.Parameter(SCALE * torch.randn(users, dim, generator=generator))
         self.items = nn.Parameter(SCALE * torch.randn(len(start), dim, generator=generator))
@@ -67,15 +67,15 @@ class Towers(nn.Module):
         self.numbers = nn.Parameter(start.clone() if number else torch.zeros_like(start), requires_grad=number)
 
     def left(self, users: Tensor) -> Tensor:
-        """Vectors of users [B], over the temperature, [B, dim]."""
+        """Vectors of users [B] divided by the temperature, [B, dim]."""
         return F.normalize(F.embedding(users, self.users), dim=1) * torch.exp(-self.log_temperature)
 
     def right(self, items: Tensor | None) -> Tensor:
-        """Vectors of items [C], all if None, [C, dim]."""
+        """Vectors of items [C], of all by default, [C, dim]."""
         return F.normalize(self.items if items is None else F.embedding(items, self.items), dim=1)
 
     def offset(self, items: Tensor | None) -> Tensor:
-        """The summand of the scores of items [C] that no user changes, [C]."""
+        """The part of the scores of items [C] that is the same for all users, [C]."""
         return (self.numbers if items is None else self.numbers[items]) + self.constant
 
     def forward(self, users: Tensor, items: Tensor | None) -> Tensor:
@@ -86,14 +86,10 @@ class Towers(nn.Module):
 def batch_loss(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
     """The mean loss of one of the first seven forms or ``mixed``, from logits of users and columns [B, C].
 
-    Args:
-        form: the loss.
-        scores: the logits; each user's own item is on the diagonal.
-        ids: items of the columns [C].
-        log_q: their log probabilities [C] as columns.
+    The positives are on the diagonal; ``ids`` are the items of the columns [C], ``log_q`` their log probabilities [C].
 
     Raises:
-        ValueError: if the form has no such loss.
+        ValueError: if the form is not an in-batch loss.
     """
     places = torch.arange(len(scores), device=scores.device)
     if form == "none":
@@ -113,7 +109,7 @@ def batch_loss(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor
             positive = scores.diagonal()
             drawn = (~hits & ~own).sum(1)
             law = log_q - torch.log1p(-log_q[: len(scores)].exp()).unsqueeze(1)
-            left_out = (hits | own) & (drawn > 0).unsqueeze(1)  # where all are hits the row adds nothing
+            left_out = (hits | own) & (drawn > 0).unsqueeze(1)  # a row of hits adds nothing
             negative = torch.logsumexp((scores - law).masked_fill(left_out, -math.inf), 1)
             negative = negative - drawn.clamp(min=1).to(scores.dtype).log()
             each = torch.where(drawn > 0, negative - positive, 0.0)
@@ -124,17 +120,12 @@ def batch_loss(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor
 
 
 def sampled(form: Form, positive: Tensor, negative: Tensor, log_q: tuple[Tensor, Tensor], items: int) -> Tensor:
-    """The mean loss of a batch from the scores of its pairs and of draws that it shares.
+    """The mean loss of ``popularity`` or ``gbce`` from positive [B] and shared negative [B, m] logits.
 
-    Args:
-        form: ``popularity`` or ``gbce``.
-        positive: [B].
-        negative: [B, m].
-        log_q: of the users' own items [B] and of the draws [m].
-        items: how many there are.
+    ``log_q`` has the log probabilities of the positives [B] and of the draws [m]; ``items`` is the number of items.
 
     Raises:
-        ValueError: if the form has no such loss.
+        ValueError: if the form has no draws.
     """
     m = negative.shape[1]
     match form:

@@ -34,19 +34,14 @@ from sumexp.chapters.catalogue.training import Config, train
 from sumexp.chapters.jobs import Grid, Job, Present
 
 ALIKE = 0.01
-"""A difference of recalls below one point is none."""
+"""Differences of recall below one point count as none."""
 
 RATES = (0.02, 0.06)
 
 
 @dataclass(frozen=True)
 class Method:
-    """A form and its number of draws.
-
-    Attributes:
-        form: the loss.
-        negatives: m, for ``popularity`` and ``gbce``.
-    """
+    """A form, and for ``popularity`` and ``gbce`` its number of draws m."""
 
     form: Form
     negatives: int = 0
@@ -54,18 +49,13 @@ class Method:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained on a catalogue.
+    """The training runs on a catalogue.
 
     Attributes:
-        seeds: how many.
-        users: how many.
-        least: training pairs of an item at least.
-        dim: length of the vectors.
-        batch: pairs of a step.
-        epochs: at most.
-        draws: the numbers of negatives by popularity.
-        uniform: of gBCE.
-        rates: of which validation pairs choose.
+        least: the fewest training pairs of an item.
+        draws: numbers of negatives by popularity.
+        uniform: number of negatives of gBCE.
+        rates: learning rates that validation pairs choose from.
         contexts: users that the prediction is made for.
     """
 
@@ -98,13 +88,13 @@ def methods(plan: Plan) -> tuple[Method, ...]:
 
 
 def bare(plan: Plan) -> tuple[Method, ...]:
-    """Those that are trained without numbers: of several numbers of draws the middle one."""
+    """The methods that are also trained without biases: of several numbers of draws the middle one."""
     left_out = {draws for draws in plan.draws if draws != plan.draws[len(plan.draws) // 2]}
     return tuple(one for one in methods(plan) if one.form != "popularity" or one.negatives not in left_out)
 
 
 def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
-    """The catalogue that is there, else one that is drawn, with its plan; a ValueError for an unknown profile."""
+    """The available or a synthetic catalogue with its plan; a ValueError for an unknown profile."""
     if profile not in PLANS:
         raise ValueError(f"profile is {profile!r}, expected one of {', '.join(PLANS)}")
     there = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "synthetic")}
@@ -149,7 +139,7 @@ def seconds(asked: Config) -> dict[str, float]:
 
 
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
-    """The runs of a profile on the catalogue that is there: the prediction, then the training."""
+    """The runs of a profile: the prediction, the baselines, the training."""
     plans = chosen(profile, [name for name in get_args(Source) if name != "synthetic" and present(name)])
     first = (outlook(source, plan) for source, plan in plans.items())
     lists = (one for source, plan in plans.items() for one in baselines(source, plan))

@@ -1,18 +1,15 @@
 r"""Recall and KL at the exact minimum of each form, with free scores, on a catalogue.
 
-The laws are estimates: towers with numbers, trained on all items with a seed that is not compared, give
-:math:`\hat P(y\mid x)` of some users; q are the frequencies. For each form and user the scores f at the exact minimum
-of the expected loss are found without random numbers, and with them
+Towers with biases, trained on all items with a seed of their own, give :math:`\hat P(y\mid x)` of some users; q are the
+item frequencies. For each form and user the scores f at the exact minimum of the expected loss give
 
 - KL(P̂ || softmax f);
-- the recall at 20 that is expected under P̂: its mass on the 20 best items that the user did not train on, over its
-  mass on all such items.
+- the expected recall at 20: the mass of P̂ on the 20 best items that the user did not train on, over its mass on all
+  such items,
 
-Both for f as it is, and for :math:`f+\log q`.
-
-``refined`` is the minimum of ``importance`` moved by the difference of their terms of order 1/m
-(:mod:`sumexp.negatives.published`); mixed columns, draws and the full softmax have their minimum at log P; that of the
-draws with a fixed mixture of columns is nearly so.
+both for f and for :math:`f+\log q`. The minimum of ``refined`` is that of ``importance`` plus the difference of their
+terms of order 1/m (:mod:`sumexp.negatives.published`). Mixed columns, draws and the full softmax have their minimum at
+log P, the first of them approximately.
 """
 
 import math
@@ -33,19 +30,9 @@ from sumexp.negatives.consistency import minimiser, multiset_losses
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is predicted, and from which model.
+    """The forms that are predicted, for ``contexts`` users of a model whose seed no compared run has.
 
-    Attributes:
-        source: the catalogue.
-        methods: the forms.
-        users: as of `training.Config`, like what follows.
-        least: training pairs of an item at least.
-        dim: length of the vectors.
-        batch: B; in batch m = B - 1.
-        seed: of the model that the laws are taken from.
-        rate: its learning rate.
-        epochs: how long it is trained.
-        contexts: users whose laws are taken.
+    The model is trained at ``rate`` for ``epochs``.
     """
 
     source: Source
@@ -63,14 +50,7 @@ class Outlook:
 def predict(
     config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
-    r"""The prediction for each form.
-
-    Returns:
-        arrays: ``recall`` and ``kl`` [methods, 2, contexts] for f and :math:`f+\log q`.
-
-    Raises:
-        DataError: if Gowalla is absent, damaged or undeclared.
-    """
+    r"""The prediction for each form: ``recall`` and ``kl`` [methods, 2, contexts], for f and :math:`f+\log q`."""
     parts = load(config.source, config.users, config.least, config.seed)
     settings = {name: getattr(config, name) for name in ("source", "users", "least", "dim", "batch", "seed")}
     learner = training.Learner(training.Config(form="full", **settings), parts, config.rate, device)
@@ -91,7 +71,7 @@ def predict(
 
 
 def minimum(form: Form, log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
-    """Logits at the exact minimum of a form's expected loss, up to a constant, [items]; labels have P, draws q."""
+    """Logits [items] that minimise a form's expected loss, up to a constant, for labels from P and draws from q."""
     zero = torch.zeros_like(log_q)
 
     def least(positive: Tensor, negative: Tensor) -> Tensor:
@@ -118,7 +98,7 @@ def divergence(scores: Tensor, log_p: Tensor) -> float:
 
 
 def expected_recall(scores: Tensor, log_p: Tensor, left_out: Tensor) -> float:
-    """The share of P, but for what is left out, on the best 20 places."""
+    """The share of P on the 20 highest scores, without the items that are left out."""
     listed, p = scores.clone(), log_p.exp()
     listed[left_out] = -math.inf
     p[left_out] = 0

@@ -5,6 +5,7 @@ trained on. *Public* pairs are the published test pairs of the same users and it
 """
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -20,19 +21,12 @@ HELD_OUT = 0.1
 """The share of the training pairs that is kept for validation, and again to judge on."""
 
 DRIFT = 0.5
-"""In the synthetic catalogue the public law is the other one times the popularity to this power."""
+"""The synthetic public distribution is the training one times the popularity to this power."""
 
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """Pairs of users and items [users, items], bool, CSR; no two parts share one.
-
-    Attributes:
-        train: what is trained on.
-        validation: what rates and epochs are picked on.
-        held: what one law is judged on.
-        public: what the other law is judged on.
-    """
+    """Disjoint sets of pairs [users, items], bool, CSR: to train on, to tune on, and two test sets."""
 
     train: csr_array
     validation: csr_array
@@ -46,23 +40,17 @@ class Parts:
 
     @property
     def log_q(self) -> NDArray[np.float64]:
-        """The law of the items among the training pairs, [items]; an item that has none there counts as one."""
+        """Log frequencies of the items in training [items]; an item without a training pair counts as one."""
         counts = np.maximum(self.counts, 1)
         result: NDArray[np.float64] = np.log(counts / counts.sum())
         return result
 
 
+@cache
 def load(source: Source, users: int, least: int, seed: int) -> Parts:
-    """Some users of a source, the items that these took often enough, and their pairs, split by the seed.
-
-    Args:
-        source: Gowalla, or a catalogue that is drawn here.
-        users: how many, the same for every seed.
-        least: the fewest published training pairs with these users that keep an item.
-        seed: of the split.
+    """Some users of a source, the items that they took at least ``least`` times, and their pairs, split by the seed.
 
     Raises:
-        DataError: if Gowalla is absent, damaged or undeclared.
         ValueError: if the source is unknown, or no item is left.
     """
     if source not in get_args(Source):
@@ -71,7 +59,7 @@ def load(source: Source, users: int, least: int, seed: int) -> Parts:
 
 
 def split(pairs: Interactions, users: int, least: int, seed: int) -> Parts:
-    """The parts of some pairs: see :func:`load`.
+    """Split the pairs, see :func:`load`; the users are the same for every seed.
 
     Raises:
         ValueError: if there are fewer users, or no item is left.
@@ -95,7 +83,7 @@ def split(pairs: Interactions, users: int, least: int, seed: int) -> Parts:
 
 
 def log_law(users: int) -> NDArray[np.float64]:
-    """The law of a synthetic catalogue, [users, users // 2]: Zipf's popularity and tastes of eight dimensions."""
+    """Log probabilities of a synthetic catalogue [users, users // 2]: Zipf's popularity, tastes in eight dimensions."""
     rng, items, width = np.random.default_rng(2), users // 2, 8
     left, right = rng.standard_normal((users, width)), rng.standard_normal((items, width))
     scores = 2.0 * left @ right.T / width**0.5 - np.log(np.arange(1, items + 1) + 5.0)
@@ -104,10 +92,7 @@ def log_law(users: int) -> NDArray[np.float64]:
 
 
 def synthetic(users: int) -> Interactions:
-    """A catalogue of half as many items as users; each user took 12 to train on, and 3 others to test on.
-
-    Items are drawn without replacement, as the largest of their log probabilities and Gumbel noise.
-    """
+    """A synthetic catalogue with half as many items as users: 12 training and 3 test items a user, all distinct."""
     log_p, rng = log_law(users), np.random.default_rng(3)
     log_q = np.log(np.exp(log_p).mean(0))
     noisy = log_p + rng.gumbel(size=log_p.shape)

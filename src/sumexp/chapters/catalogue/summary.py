@@ -40,10 +40,7 @@ def difference(table: Table, method: Method, number: bool, confidence: float) ->
 
 
 def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Interval:
-    """Kendall's tau of the predicted order of the methods and that of their recall of held pairs, f served.
-
-    A larger number of a form predicts a larger recall; predictions nearer than ``tie`` are equal.
-    """
+    """Kendall's tau of the predicted (larger is better) and the measured order of the methods, held pairs, f served."""
     methods = [method for method, numbered in table if numbered == number]
     measured = np.array([of(table[method, number], "held", "f") for method in methods])
     return intervals.agreement([round(predicted[method.form] / tie) for method in methods], measured)

@@ -1,22 +1,21 @@
 r"""Train one form at several learning rates; validation pairs pick the rate and the epoch.
 
-Adam at a constant rate, batches of pairs in random order, a last one that is not whole left out. A rate ends when
-`PATIENCE` epochs in a row have improved neither the validation NDCG of f nor that of :math:`f+\log q`. For each of
-these two *served* scores the rate and the epoch of the best validation NDCG are picked, and judged:
+Adam at a constant rate, on batches of pairs in random order; an incomplete last batch is dropped. Training at a rate
+ends when `PATIENCE` epochs in a row have improved the validation NDCG of neither f nor :math:`f+\log q`. For each of
+these two *served* scores the rate and epoch of the best validation NDCG are evaluated
 
-- on held pairs, the user's training and validation pairs left out of the list;
-- on public pairs, all published training pairs left out; there also with :math:`\log q_\text{new}-\log q` added to the
-  score that is right for the first law, which is f, or :math:`f+\log q` for a form that learns log P/q.
+- on held pairs, without the user's training and validation pairs;
+- on public pairs, without all published training pairs; there also with :math:`\log q_\text{new}-\log q` added to the
+  score that is right for the training distribution: f, or :math:`f+\log q` for a form that learns log P/q.
   :math:`q_\text{new}` is counted in the public pairs of the *other* half of the users, with as many pairs from q added
   as there are items.
 
-Recall and NDCG at 20 are means over the users that have a pair; of equal scores the own item comes last.
+Recall and NDCG at 20 are means over the users that have a pair; ties are pessimistic.
 """
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, get_args
 
 import numpy as np
@@ -52,17 +51,13 @@ class Config:
     """How one form is trained.
 
     Attributes:
-        source: Gowalla, or a catalogue that is drawn here.
-        form: the loss, of `forms.FORMS`.
-        number: whether each item has a number of its own.
+        number: whether each item has a bias.
         seed: of the split, the vectors, the order and the draws; forms of one seed share the first three.
-        users: how many.
-        least: training pairs of these users that an item must have.
-        dim: length of the vectors.
+        least: the fewest training pairs of an item.
         batch: pairs of a step, B.
-        negatives: draws of a step, m; for ``popularity`` and ``gbce``, else 0.
-        epochs: passes over the pairs at most.
-        rates: learning rates of Adam, of which validation pairs choose.
+        negatives: draws of a step, m, of ``popularity`` and ``gbce``; otherwise 0.
+        epochs: maximal number of passes over the pairs.
+        rates: learning rates of Adam that validation pairs choose from.
     """
 
     source: Source = "synthetic"
@@ -96,20 +91,18 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the form on the parts, by default those of its source, and judge what validation pairs picked.
+    """Train the form on ``parts``, by default those of its source, and evaluate the picked rate and epoch.
 
     Returns:
         arrays: ``counts`` [L], training pairs of each item; ``recall`` and ``ndcg`` [5], the rows of :data:`JUDGED`;
         ``validation`` [2, rates, epochs], the NDCG of the two served scores, NaN after the last epoch; ``picked``
-        [2, 2], the rate and the epoch of each, by their place;
+        [2, 2], the indices of rate and epoch of each;
         metrics: recall at 20 of held pairs, f served.
 
     Raises:
-        DataError: if Gowalla is absent, damaged or undeclared.
-        FloatingPointError: if the loss is not finite.
         ValueError: if there are fewer training pairs than a batch.
     """
-    parts = parts or _loaded(config.source, config.users, config.least, config.seed)
+    parts = parts or load(config.source, config.users, config.least, config.seed)
     done: list[Mapping[str, Any]] = []
     if (state := checkpoint.load()) is not None:
         done = list(state["done"])
@@ -130,13 +123,8 @@ def train(
     return Result(arrays, {"recall": float(arrays["recall"][0])})
 
 
-@cache
-def _loaded(source: Source, users: int, least: int, seed: int) -> Parts:
-    return load(source, users, least, seed)
-
-
 def _base(form: Form, served: str) -> str:
-    """The score that a served one rests on: where popularity moves, what learns log P/q needs no second log q."""
+    """The picked score behind a served one: where popularity moves, f, or f + log q for forms that learn log P/q."""
     return served if served in SERVED else SERVED[form in forms.RATIOS]
 
 
@@ -145,7 +133,7 @@ def _per_item(pairs: csr_array) -> NDArray[np.int64]:
 
 
 def _at_rate(config: Config, parts: Parts, rate: float, device: str) -> dict[str, Any]:
-    """Validation NDCG [2, epochs] at one rate, and what its best epochs are worth, in the order of `JUDGED`."""
+    """Validation NDCG [2, epochs] at one rate, and the metrics of its best epochs in the order of `JUDGED`."""
     learner = Learner(config, parts, rate, device)
     validation = np.full((len(SERVED), config.epochs), np.nan)
     best: list[tuple[Tensor, Tensor, Tensor]] = [learner.vectors()] * len(SERVED)
@@ -196,17 +184,10 @@ def popularity(parts: Parts) -> Tensor:
 def judge(
     left: Tensor, right: Tensor, offsets: Sequence[Tensor], wanted: csr_array, before: Sequence[csr_array]
 ) -> list[dict[str, float]]:
-    """Recall and NDCG at 20 of lists without the items of earlier pairs.
+    """Recall and NDCG at 20 of the ``wanted`` pairs [users, items], in lists without the items of earlier pairs.
 
-    Args:
-        left: vectors of users [users, dim].
-        right: vectors of items [items, dim].
-        offsets: added to the products, [items] or [users, items]; each has a result.
-        wanted: the relevant pairs [users, items].
-        before: pairs whose items the lists leave out.
-
-    Returns:
-        for each offset ``recall`` and ``ndcg``, means over users with a relevant pair.
+    Scores are the products of ``left`` [users, dim] and ``right`` [items, dim], plus each of the ``offsets``, [items]
+    or [users, items]. Each offset has a result: means over the users with a relevant pair.
     """
     hits: list[list[Tensor]] = [[] for _ in offsets]
     some = np.flatnonzero(np.diff(wanted.indptr))
@@ -232,7 +213,7 @@ def _places(pairs: csr_array, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _means(places: Tensor, users: Tensor) -> dict[str, float]:
-    """Recall and NDCG from the places of pairs; each user has one."""
+    """Recall and NDCG from the ranks of pairs; each user has a pair."""
     discount = 1 / torch.arange(2, K + 2, dtype=torch.float64, device=places.device).log2()
     hit, each = places <= K, torch.bincount(users)
     gain = torch.where(hit, discount[places.clamp(max=K) - 1], 0.0)
@@ -242,11 +223,7 @@ def _means(places: Tensor, users: Tensor) -> dict[str, float]:
 
 
 class Learner(descent.Learner):
-    """A form in training.
-
-    Attributes:
-        towers: what is trained.
-    """
+    """A form in training."""
 
     def __init__(self, config: Config, parts: Parts, rate: float, device: str = "cpu") -> None:
         """Start from the first weights."""
@@ -277,12 +254,8 @@ class Learner(descent.Learner):
             yield self.users[batch], self.items[batch], self.draw(drawn)
 
     def losses(self, *batch: Tensor) -> Tensor:
-        """The mean loss, []."""
-        return self.loss(*batch)
-
-    def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
-        """The mean loss of a batch of users [B] and items [B], with the drawn items of :meth:`draw`."""
-        form, towers = self.config.form, self.towers
+        """The mean loss [] of a batch of users [B] and items [B], with the items from :meth:`draw`."""
+        (users, items, drawn), form, towers = batch, self.config.form, self.towers
         match form:
             case "full":
                 return F.cross_entropy(towers(users, None), items)
@@ -297,7 +270,7 @@ class Learner(descent.Learner):
         return forms.batch_loss(form, towers(users, items), items, self.log_q[items])
 
     def draw(self, drawn: torch.Generator) -> Tensor:
-        """The items that a batch draws with replacement, by their law or uniformly; none for most forms."""
+        """The items that a batch draws with replacement, by popularity or uniformly; none for most forms."""
         if self.config.form == "popularity":
             return torch.multinomial(self.law, self.config.negatives, replacement=True, generator=drawn)
         count = self.config.batch // 2 if self.config.form == "mixed" else self.config.negatives
@@ -313,7 +286,7 @@ class Learner(descent.Learner):
 
 
 def mixture(log_q: Tensor, batch: int) -> Tensor:
-    """The law of a column among B - 1 of the batch and B // 2 uniform ones."""
+    """Log probabilities of a column among B - 1 of the batch and B // 2 uniform ones."""
     most = batch - 1 + batch // 2
     uniform = -math.log(len(log_q))
     return torch.logaddexp(

@@ -26,10 +26,10 @@ OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def value(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
-    """The objective of q [..., K] for the target p [K]: [...].
+    """The objective of q [..., K] for the target p [K], [...].
 
     Raises:
-        ValueError: if the objective is unknown, or q holds integers where a logarithm is taken of it.
+        ValueError: if the objective is unknown, or needs the logarithm of integers.
     """
     checks.choice("objective", objective, OBJECTIVES)
     match objective:
@@ -44,11 +44,7 @@ def value(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
 
 
 def slope(objective: Objective, q: Tensor, p: Tensor) -> Tensor:
-    """Its derivative in q, up to a constant: [..., K].
-
-    Raises:
-        ValueError: if the objective is unknown, or q holds integers where a logarithm is taken of it.
-    """
+    """The derivative of the objective in q, up to a constant, [..., K]; errors as of :func:`value`."""
     checks.choice("objective", objective, OBJECTIVES)
     match objective:
         case "reverse":
@@ -66,7 +62,7 @@ def _log_ratio(q: Tensor, p: Tensor) -> Tensor:
 
 
 def _above_zero(q: Tensor) -> Tensor:
-    """In single precision the mean of draws can underflow."""
+    """Clamp means of draws that underflow in single precision."""
     if not q.is_floating_point():
         raise ValueError(f"q must be a floating-point tensor, got {q.dtype}")
     return q.clamp_min(torch.finfo(q.dtype).tiny)

@@ -1,4 +1,4 @@
-r"""The fitted distributions, and the mass that their truncation drops.
+"""The target distributions, and the mass that their truncation drops.
 
 The paper's parameters are lost in the text we have. These are the parameters of the public code that its experiment
 builds on (Potapczynski et al.): ten weights, binomial(12, 0.3), Poisson(50), negative binomial(50, 0.6).
@@ -30,12 +30,12 @@ _REACH = 400
 
 @dataclass(frozen=True)
 class Target:
-    """Consecutive classes of a law, renormalised.
+    r"""Consecutive classes of a distribution, renormalised.
 
     Attributes:
-        first: the value that the first class stands for.
-        p: probabilities of the classes, of sum 1, [K].
-        dropped: probability that the law gives to all other values.
+        first: the value of the first class.
+        p: probabilities of the classes, [K].
+        dropped: probability of all other values, :math:`\epsilon`.
     """
 
     first: int
@@ -44,23 +44,15 @@ class Target:
 
     @property
     def floor(self) -> float:
-        r"""What :math:`\mathrm{KL}(q\|\cdot)` to the law as it is exceeds that to ``p`` by, whatever q.
-
-        The law on the classes is :math:`(1-\epsilon)p` for a dropped mass :math:`\epsilon`, so that the excess is
-        :math:`-\log(1-\epsilon)`: a constant, which changes no gradient.
-        """
+        r""":math:`-\log(1-\epsilon)`, by which KL(q || the full distribution) exceeds KL(q || p) for any q."""
         return -math.log1p(-self.dropped)
 
 
 def published(name: Name, classes: int | None = None) -> Target:
-    """The first K classes, as the public code has them.
-
-    Args:
-        name: one of ``NAMES``.
-        classes: K; the public code's by default (it tries 20, 40 and 100 for infinite supports).
+    """The first K classes, by default as many as in the public code (it tries 20, 40 and 100 for infinite supports).
 
     Raises:
-        ValueError: if the name is unknown, or K is no number of classes from 2 to the size of the support.
+        ValueError: if the name is unknown, or K is not between 2 and the size of the support.
     """
     mass = _masses(name)
     count = PUBLISHED_CLASSES[name] if classes is None else classes
@@ -72,10 +64,10 @@ def published(name: Name, classes: int | None = None) -> Target:
 
 
 def window(name: Name, dropped: float) -> Target:
-    """The shortest run of classes that leaves at most half of ``dropped`` in (0, 1) on either side.
+    """The shortest run of classes that leaves at most half of ``dropped`` on either side.
 
     Raises:
-        ValueError: if the name is unknown or ``dropped`` does not lie in (0, 1).
+        ValueError: if the name is unknown or ``dropped`` is not in (0, 1).
     """
     mass = _masses(name)
     if not 0 < dropped < 1:

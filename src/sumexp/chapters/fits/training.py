@@ -1,9 +1,9 @@
-r"""Fits of a perturbed softmax to a target law by Adam: the published way from samples, and with exact means.
+r"""Fits of a perturbed softmax to a target by Adam: from samples, as published, and with exact means.
 
-The law of a member is :math:`q = \mathbb E\,\mathrm{softmax}((\theta+\sigma\gamma)/\tau)`. With ``samples`` it is
-replaced at each step by the mean of n fresh draws, as in the public code; without, both q and its Jacobian H are exact
-(:mod:`sumexp.perturb.softmax`) and the gradient of an objective F is :math:`H\,\nabla F(q)`. All temperatures, rates
-and seeds are trained at once, on the same uniform numbers; two noises with the same seeds see the same ones too.
+The distribution of a member is :math:`q = \mathbb E\,\mathrm{softmax}((\theta+\sigma\gamma)/\tau)`. With ``samples`` it
+is replaced at each step by the mean of n fresh draws, as in the public code. Otherwise q and its Jacobian H are exact
+(:mod:`sumexp.perturb.softmax`), and the gradient of an objective F is :math:`H\,\nabla F(q)`. All temperatures, rates
+and seeds are trained at once on the same uniform numbers, which fits with different noises and equal seeds share.
 
 Source: Cohen Indelman and Hazan, sections 6.1 and 9.1.
 """
@@ -35,19 +35,15 @@ class FitConfig:
     """Settings of a fit; the defaults are the public code's, with the paper's number of samples.
 
     Attributes:
-        target: name of the law.
-        noise: family of the noise.
         scale: factor of the noise.
         temperatures: T temperatures.
-        rates: R step lengths of Adam.
+        rates: R learning rates of Adam.
         samples: draws for each step; None for exact means, which need no seed.
-        steps: number of steps.
         seeds: S seeds of the draws; ignored with exact means.
-        objective: what is minimised.
         dropped: bound on the mass that truncation drops; None for the public code's classes.
 
     Raises:
-        ValueError: if a list is empty or a number is not positive, or a name is unknown.
+        ValueError: if a list is empty, a number is not positive, or a name is unknown.
     """
 
     target: Name
@@ -86,25 +82,20 @@ class FitConfig:
 
     @property
     def members(self) -> tuple[int, int, int]:
-        """Numbers of temperatures, rates and seeds [T, R, S]; with exact means S = 1."""
+        """Numbers of temperatures, rates and seeds, (T, R, S); with exact means S = 1."""
         return len(self.temperatures), len(self.rates), 1 if self.samples is None else len(self.seeds)
 
 
 def train(
     config: FitConfig, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
-    r"""Minimise the objective from :math:`\theta = 0`, where the law is uniform.
-
-    Args:
-        config: the settings.
-        device: where the draws are made and the integrals computed.
-        progress: wraps the loop over the steps.
-        checkpoint: not used: a fit takes seconds.
+    r"""Minimise the objective from :math:`\theta = 0`, where the distribution is uniform.
 
     Returns:
-        Arrays and metrics. ``objective`` [T, R, S, steps + 1]: before every step and at the end, of the draws' mean if
-        there are draws. ``theta``, ``law`` [T, R, S, K]: last parameters and their exact law. ``final`` [T, R, S]: the
-        exact objective of that law. The metric ``final`` is its least value.
+        arrays: ``objective`` [T, R, S, steps + 1] before every step and at the end, of the draws' mean if there are
+        draws; ``theta``, ``law`` [T, R, S, K], the last parameters and their exact distribution; ``final`` [T, R, S],
+        its exact objective;
+        metrics: ``final``, the smallest of these.
     """
     p = config.law.p.to(device)
     law = _drawn if config.samples is not None else _exact
@@ -121,23 +112,18 @@ def train(
             second = BETAS[1] * second + (1 - BETAS[1]) * gradient.square()
             mean, square = first / (1 - BETAS[0] ** (step + 1)), second / (1 - BETAS[1] ** (step + 1))
             theta = theta - rates * mean / (square.sqrt() + EPS)
-    laws = _laws(theta, config)
+    pairs = zip(theta, config.temperatures, strict=True)
+    laws = torch.stack([softmax.mean(part, config.perturbation, tau) for part, tau in pairs])
     final = objectives.value(config.objective, laws, p)
     arrays = {"objective": torch.stack(curve, -1), "theta": theta, "law": laws, "final": final}
     return Result({name: array.cpu().numpy() for name, array in arrays.items()}, {"final": final.min().item()})
 
 
 def seconds(config: FitConfig) -> dict[str, float]:
-    """The length of a fit on one core, at 2.5e6 exponentials a second; small kernels start no faster on a GPU."""
+    """The length of a fit on one core, at 2.5e6 exponentials a second; a GPU is no faster at small kernels."""
     each = 400 if config.samples is None else config.samples  # nodes of the two integrals, or draws
     terms = float(np.prod(config.members)) * config.steps * each * len(config.law.p)
     return dict.fromkeys(("cpu", "cuda"), terms / 2.5e6)
-
-
-def _laws(theta: Tensor, config: FitConfig) -> Tensor:
-    """The exact laws, [T, R, S, K]."""
-    parts = [softmax.mean(part, config.perturbation, tau) for part, tau in zip(theta, config.temperatures, strict=True)]
-    return torch.stack(parts)
 
 
 def _exact(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generator]) -> tuple[Tensor, Tensor]:
@@ -152,7 +138,7 @@ def _exact(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generat
 
 
 def _drawn(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generator]) -> tuple[Tensor, Tensor]:
-    """The same of the mean of fresh draws, which all temperatures and rates share; draws are in single precision."""
+    """The same for the mean of fresh draws, in single precision, shared by all temperatures and rates."""
     assert config.samples is not None
     shape = (config.samples, len(p))
     uniform = torch.stack([torch.rand(shape, generator=g, device=g.device) for g in generators])

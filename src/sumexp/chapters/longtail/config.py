@@ -15,17 +15,12 @@ class Stack:
     """Methods that are trained side by side: of one seed, on the same batches, draws and initial weights.
 
     Attributes:
-        source: the data set.
         imbalance: ``exp`` or ``step``.
-        methods: one classifier each.
         seed: of weights, order, mirrored images and negatives.
-        filters: of the fixed features, see `sumexp.chapters.longtail.features`.
+        filters: number of fixed features, see `sumexp.chapters.longtail.features`.
         hidden: width of the hidden layer.
-        epochs: passes over the training images.
-        batch: images of a step; a last one that is not whole is left out.
+        batch: images of a step; an incomplete last batch is dropped.
         learning_rate: of the first step; times 0.1 after 160/256 of the steps, and 0.01 after 180/256.
-        momentum: of the descent.
-        decay: of the weights.
         clip: the largest norm of a classifier's gradient.
     """
 
@@ -51,11 +46,7 @@ class Stack:
 
 
 def check_descent(config: Any) -> None:
-    """Check the settings that the two networks of this chapter share.
-
-    Raises:
-        ValueError: if one makes no sense, or a batch has fewer other labels than a method's negatives.
-    """
+    """Check the settings that both networks of this chapter share; raises ValueError."""
     checks.choice("imbalance", config.imbalance, get_args(Imbalance))
     checks.positive(config, "epochs", "batch", "learning_rate")
     if config.seed < 0 or not 0 <= config.momentum < 1 or config.decay < 0:

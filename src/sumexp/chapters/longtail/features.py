@@ -1,12 +1,11 @@
 r"""Fixed features of small images: whitened patches of the training set as filters, both signs, pooled by quadrant.
 
-They are computed once, before any label is seen, and are the same for all methods and seeds. With :math:`p` a patch of
-the image, of mean 0 and variance 1, and :math:`W` the whitening of such patches, the filter of another patch
-:math:`d` responds by
+They are computed once, without labels, and are the same for all methods and seeds. With :math:`p` a patch of the image,
+of mean 0 and variance 1, and :math:`W` the whitening of such patches, the filter of another patch :math:`d` responds by
 
 .. math:: r = \frac{(W d)^\top}{\lVert W d\rVert}\,W p, \qquad \max(r-\alpha, 0),\ \max(-r-\alpha, 0),
 
-and each of both is summed over the four quadrants: 8 features a filter, then of mean 0 and variance 1.
+and each of both is summed over the four quadrants: 8 features for each filter, then standardised.
 
 Source: A. Coates, H. Lee and A. Y. Ng, An Analysis of Single-Layer Networks in Unsupervised Feature Learning, 2011.
 """
@@ -32,14 +31,8 @@ def features(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The features of the training images, of their mirror images, and of the test images, [n, 8 filters] each.
 
-    Args:
-        train: [N, side, side, channels].
-        test: [M, side, side, channels].
-        filters: how many patches are filters.
-        seed: of the choice of patches.
-
-    Returns:
-        float32, standardised by mean and deviation of the training images.
+    Images are [n, side, side, channels]; the seed chooses the patches. Features are float32, standardised by mean and
+    deviation of the training images.
     """
     generator = torch.Generator().manual_seed(seed)
     images, judged = _scaled(train), _scaled(test)

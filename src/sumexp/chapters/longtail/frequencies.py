@@ -1,7 +1,4 @@
-"""Label frequencies in the data sets of the catalogue.
-
-It only reads and is imported by name, so that no run depends on it.
-"""
+"""Label frequencies in the data sets of the catalogue; imported by name, so that no run depends on it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +13,10 @@ KINDS = ("text", "tags", "classes")
 
 
 def label_counts(name: str) -> NDArray[np.int64]:
-    """Training examples of each label of a data set that occurs, the most frequent first.
+    """Training examples of each label that occurs in a data set, the most frequent first.
 
     Raises:
-        DataError: if it is unknown, undeclared, absent, damaged, or its kind has no labels.
+        DataError: if the data set is unknown, undeclared, absent, damaged, or has no labels.
     """
     kind = datasets.declared(name).kind
     if kind not in KINDS:

@@ -64,22 +64,18 @@ from sumexp.datasets.labelled import Imbalance
 IMBALANCES: tuple[Imbalance, ...] = ("exp", "step")
 
 ALIKE = 0.01
-"""A difference of errors below one point is none."""
+"""Differences of errors below one point count as none."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained on a data set.
+    """The training runs on a data set.
 
     Attributes:
-        seeds: how many.
         negatives: the base m, and the others.
         epochs: of EXP, and of STEP.
-        filters: of the features.
-        hidden: width of the hidden layer.
-        batch: images of a step.
         blocks: of each stage of a residual network; 0 for the small network on fixed features.
-        fresh: how many seeds confirm.
+        fresh: number of seeds that confirm.
     """
 
     seeds: int
@@ -103,7 +99,7 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "cpu": {source: Plan(9, (32, 8, 96), (20, 9), fresh=20) for source in ("cifar-100", "cifar-100-small")},
     "paper": {"cifar-100": _RESIDUAL, "cifar-100-small": _WIDER},
 }
-"""By profile and data set; of CIFAR-100 one form is trained on, the archive if it is there. Without it, `_DIGITS`."""
+"""By profile and data set; CIFAR-100's archive is preferred. Without CIFAR-100, `_DIGITS`."""
 
 Config: TypeAlias = Stack | Residual
 
@@ -141,38 +137,31 @@ def task(plan: Plan) -> Task[Any]:
 
 
 def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
-    """The runs of a plan: for both imbalances every seed, of a residual network every method by itself.
-
-    Raises:
-        ValueError: if the plan trains a residual network on reduced images.
-    """
+    """The runs of a plan: for both imbalances every seed; of a residual network every method separately."""
     seeds = range(plan.seeds)
     each = [(p, epochs, seed) for p, epochs in zip(IMBALANCES, plan.epochs, strict=True) for seed in seeds]
     return _configs(source, plan, methods(plan.negatives), each)
 
 
-def tailed(plan: Plan = _RESIDUAL) -> tuple[Residual, ...]:
+def tailed(plan: Plan = _RESIDUAL) -> tuple[Config, ...]:
     """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone."""
-    return tuple(
-        Residual("cifar-100-lt", "exp", method, seed, blocks=plan.blocks, epochs=plan.epochs[0], batch=plan.batch)
-        for seed in range(plan.seeds)
-        for method in methods(plan.negatives)
-    )
+    own = methods(plan.negatives)
+    return _configs("cifar-100-lt", plan, own, [("exp", plan.epochs[0], seed) for seed in range(plan.seeds)])
 
 
 def confirmation(source: Source, plan: Plan) -> tuple[Config, ...]:
-    """The runs that confirm: on EXP the cross entropy and batch constant, with seeds that no other run has."""
+    """The runs that confirm: on EXP the cross entropy and batch constant, with fresh seeds."""
     seeds = range(FIRST_FRESH, FIRST_FRESH + plan.fresh)
     return _configs(source, plan, confirmed(plan), [("exp", plan.epochs[0], seed) for seed in seeds])
 
 
 def confirmed(plan: Plan) -> tuple[Method, Method]:
-    """The methods of which the confirmation asks whether the second errs less."""
+    """The two methods of the confirmation, which asks whether the second has the smaller error."""
     return Method(), Method("softmax", "batch", "constant", plan.negatives[0])
 
 
 def _configs(
-    source: Source, plan: Plan, own: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
+    source: Any, plan: Plan, own: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
 ) -> tuple[Config, ...]:
     """The runs of some methods, of each imbalance, number of epochs and seed."""
     batch = plan.batch
@@ -191,30 +180,16 @@ def _configs(
 
 
 def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Imbalance, dict[Method, Values]]:
-    """The errors of each imbalance and method [seeds, C], from the ``errors`` [methods, C] of each config's run.
-
-    Raises:
-        ValueError: if a table is not of as many methods, or a method has fewer seeds than another.
-    """
-    by_imbalance: dict[Imbalance, dict[Method, list[Values]]] = {}
+    """The errors of each imbalance and method [seeds, C], from the ``errors`` [methods, C] of each config's run."""
+    rows: dict[Imbalance, dict[Method, list[ArrayLike]]] = {}
     for config, errors in runs:
-        table = np.asarray(errors, dtype=np.float64)
-        if table.ndim != 2 or len(table) != len(config.methods):
-            raise ValueError(f"a table of shape {table.shape} for {len(config.methods)} methods; expected [methods, C]")
-        of_imbalance = by_imbalance.setdefault(config.imbalance, {})
-        for method, row in zip(config.methods, table, strict=True):
-            of_imbalance.setdefault(method, []).append(row)
-    for imbalance, methods in by_imbalance.items():
-        if len(numbers := sorted({len(rows) for rows in methods.values()})) > 1:
-            raise ValueError(f"of imbalance {imbalance} some methods have {numbers[0]} seeds and some {numbers[-1]}")
-    return {
-        imbalance: {method: np.array(rows) for method, rows in methods.items()}
-        for imbalance, methods in by_imbalance.items()
-    }
+        for method, row in zip(config.methods, np.asarray(errors), strict=True):
+            rows.setdefault(config.imbalance, {}).setdefault(method, []).append(row)
+    return {key: {method: np.array(seeds, float) for method, seeds in each.items()} for key, each in rows.items()}
 
 
 def forecasts(source: Source, plan: Plan) -> tuple[Forecast, ...]:
-    """The predictions that come before the runs, one of each imbalance."""
+    """The predictions before the runs, one for each imbalance."""
     return tuple(
         Forecast(tuple(counts(source, imbalance).tolist()), methods(plan.negatives)) for imbalance in IMBALANCES
     )
@@ -228,11 +203,10 @@ def data(config: Config) -> tuple[str, ...]:
 def seconds(config: Config) -> dict[str, float]:
     """The length of a run.
 
-    A residual network of 56 layers takes 4.3 s a step of 128 images on one core, and 9.5 ms on an H200. The small one
-    takes 13 ms a step and 1.2 ms for each method on one core, and .055 ms for each method on an H200.
+    A residual network of 56 layers takes 4.3 s a step of 128 images on one core, and 9.5 ms on an H200. The small
+    network takes 13 ms a step and 1.2 ms for each method on one core, and .055 ms for each method on an H200.
     """
-    shape = residual.shape(config.source) if isinstance(config, Residual) else config.source
-    steps = config.epochs * (int(counts(shape, config.imbalance).sum()) // config.batch)
+    steps = config.epochs * (int(counts(config.source, config.imbalance).sum()) // config.batch)
     if isinstance(config, Residual):
         return {"cpu": 4.3 * steps * config.blocks / 9, "cuda": 0.0095 * steps}
     each = 0.013 + 0.0012 * len(config.methods) * config.hidden / 64

@@ -1,6 +1,7 @@
 """The long-tailed training sets."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,35 +11,28 @@ from sumexp.chapters.longtail.config import Source
 from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Imbalance, Labelled
 
-SHAPES: Mapping[Source, tuple[int, int, float]] = {
+SHAPES: Mapping[str, tuple[int, int, float]] = {
     "digits": (10, 100, 50.0),
-    "cifar-100": (100, 500, 100.0),
-    "cifar-100-small": (100, 500, 100.0),
+    **dict.fromkeys(("cifar-100", "cifar-100-small", "cifar-100-lt"), (100, 500, 100.0)),
 }
 """Classes, images of the most frequent one, and its ratio to the rarest."""
 
 
-def counts(source: Source, imbalance: Imbalance) -> NDArray[np.int64]:
+def counts(source: str, imbalance: Imbalance) -> NDArray[np.int64]:
     """Training images of each class: known before any image is read."""
     return labelled.imbalanced_counts(imbalance, *SHAPES[source])
 
 
+def published(source: str, imbalance: Imbalance) -> Labelled:
+    """The images as published, the training set cut to its imbalance; a DataError if they are missing."""
+    pictures = labelled.tailed_digits() if source == "digits" else datasets.read(source)
+    assert isinstance(pictures, Labelled)
+    return labelled.cut(pictures, counts(source, imbalance))
+
+
 def load(source: Source, imbalance: Imbalance) -> Labelled:
-    """The images, 16 x 16 of CIFAR-100 or 8 x 8 of the digits, the training set cut to its imbalance.
-
-    CIFAR-100's archive and the reduced files give the same images in the same order.
-
-    Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-    """
-    if source == "digits":
-        data = labelled.tailed_digits()
-    else:
-        pictures = datasets.read(source)
-        assert isinstance(pictures, Labelled)
-        data = pictures
-    if data.train.shape[1] == 32:
-        data = Labelled(
-            labelled.halved(data.train), data.train_labels, labelled.halved(data.test), data.test_labels, data.classes
-        )
-    return labelled.cut(data, counts(source, imbalance))
+    """The same, images of 32 x 32 halved: CIFAR-100's archive and the reduced files give the same images."""
+    data = published(source, imbalance)
+    if data.train.shape[1] != 32:
+        return data
+    return replace(data, train=labelled.halved(data.train), test=labelled.halved(data.test))

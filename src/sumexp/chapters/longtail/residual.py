@@ -1,4 +1,4 @@
-r"""The paper's own network: a residual network on images of 32 x 32, by the published schedule; a run has one method.
+r"""The paper's network: a residual network on images of 32 x 32, by the published schedule; a run has one method.
 
 The network is that of He et al. for CIFAR: a 3 x 3 convolution, three stages of n blocks of two such convolutions, of
 16, 32 and 64 channels, each followed by a batch norm, and the mean over positions; 6n + 2 layers, 56 for n = 9. A block
@@ -28,14 +28,12 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp import _descent as descent
-from sumexp import datasets
 from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
+from sumexp.chapters.longtail import images
 from sumexp.chapters.longtail.config import check_descent
-from sumexp.chapters.longtail.images import counts
-from sumexp.chapters.longtail.training import checked, rate
+from sumexp.chapters.longtail.training import checked, class_errors, rate
 from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
-from sumexp.datasets import labelled
 from sumexp.datasets.labelled import Imbalance, Labelled
 
 Source: TypeAlias = Literal["digits", "cifar-100", "cifar-100-lt"]
@@ -44,8 +42,6 @@ STAGES = 3
 PADDING = 4
 """Black pixels on each side of a training image before it is cropped."""
 
-_CHUNK = 500
-
 
 @dataclass(frozen=True)
 class Residual:
@@ -53,16 +49,10 @@ class Residual:
 
     Attributes:
         source: the data set; ``cifar-100-lt`` has a tail already, of imbalance ``exp``.
-        imbalance: ``exp`` or ``step``.
-        method: what it is trained on.
-        seed: of weights, order, crops, mirrored images and negatives.
         blocks: n, of each stage.
         width: channels of the first stage; the next ones have twice and four times as many.
-        epochs: passes over the training images.
-        batch: images of a step; a last one that is not whole is left out.
+        batch: images of a step; an incomplete last batch is dropped.
         learning_rate: of the first epoch; times 0.1 after 160/256 of the epochs, and 0.01 after 180/256.
-        momentum: of the descent.
-        decay: of the weights.
     """
 
     source: Source = "cifar-100"
@@ -99,20 +89,11 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the network on ``data``, by default its source, and judge it on the test images (of a side divisible by 4).
+    """Train the network on ``data``, by default its source, with images of a side divisible by 4.
 
-    Returns:
-        arrays: ``counts`` [C], training images of each class; ``errors`` [1, C], the share of the test images of
-        each class that is classified wrongly (ties count as wrong);
-        metrics: the mean over classes of the errors;
-        history: for each epoch ``epoch`` and ``train_loss``, the mean of its own loss.
-
-    Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-        FloatingPointError: if the loss is not finite.
-        ValueError: if there are fewer training images than a batch, or a class has none.
+    Results and errors are those of :func:`sumexp.chapters.longtail.training.train`, for one method.
     """
-    data = data or load(config.source, config.imbalance)
+    data = data or images.published(config.source, config.imbalance)
     learner = Learner(config, data, device)
     settings = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": False}
     with torch.backends.cudnn.flags(**settings):
@@ -124,28 +105,8 @@ def train(
     return Result({"counts": data.counts, "errors": errors[None]}, {"error": float(errors.mean())}, history)
 
 
-def load(source: Source, imbalance: Imbalance) -> Labelled:
-    """The images as published, the training set cut to its imbalance: those that `images.load` halves.
-
-    Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-    """
-    pictures = labelled.tailed_digits() if source == "digits" else datasets.read(source)
-    assert isinstance(pictures, Labelled)
-    return labelled.cut(pictures, counts(shape(source), imbalance))
-
-
-def shape(source: Source) -> Literal["digits", "cifar-100"]:
-    """The data set of which a source has the classes and, by imbalance, the frequencies."""
-    return "digits" if source == "digits" else "cifar-100"
-
-
 class Learner(descent.Learner):
-    """A network in training.
-
-    Attributes:
-        parameters: see :func:`initial`: what is trained, and the running means and variances of the batch norms.
-    """
+    """A network in training; ``parameters``, see :func:`initial`, include the batch norms' running statistics."""
 
     def __init__(self, config: Residual, data: Labelled, device: str = "cpu") -> None:
         """Start from the first weights."""
@@ -195,22 +156,14 @@ class Learner(descent.Learner):
 
     @torch.no_grad()
     def errors(self, pictures: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The share of each class that is classified wrongly [C]; a tie at the top counts as wrong.
+        """The error of each class [C] on images [M, side, side, channels] with labels [M]; ties are errors."""
 
-        Args:
-            pictures: [M, side, side, channels].
-            labels: classes [M].
-        """
-        missed = []
-        chunks = (torch.split(torch.from_numpy(whole), _CHUNK) for whole in (pictures, labels))
-        for part, own in zip(*chunks, strict=True):
-            logits = scores(self.parameters, self.standard(_channels_first(part).to(self.device)), self.config)
-            label = own.unsqueeze(1).to(self.device)
-            best_other = logits.scatter(1, label, -torch.inf).amax(1)
-            missed.append((best_other >= logits.gather(1, label).squeeze(1)).cpu())
-        classes = len(self.log_prior)
-        wrong = np.bincount(labels, torch.cat(missed).numpy(), minlength=classes)
-        shares: NDArray[np.float64] = wrong / np.bincount(labels, minlength=classes).clip(1)
+        def logits(part: Tensor) -> Tensor:
+            x = self.standard(_channels_first(part).to(self.device))
+            return scores(self.parameters, x, self.config).unsqueeze(0)
+
+        found = class_errors(logits, torch.from_numpy(pictures), torch.from_numpy(labels), len(self.log_prior))
+        shares: NDArray[np.float64] = found[0].cpu().numpy()
         return shares
 
 
@@ -219,7 +172,7 @@ RUNNING = (".mean", ".variance")
 
 
 def convolutions(config: Residual, channels: int) -> Iterator[tuple[str, int, int, int]]:
-    """Of each convolution of 3 x 3 its name, the channels that it takes and makes, and its stride, in their order."""
+    """Name, input channels, output channels and stride of each 3 x 3 convolution, in their order."""
     yield "first", channels, config.width, 1
     taken = config.width
     for stage, block in product(range(STAGES), range(config.blocks)):
@@ -230,17 +183,16 @@ def convolutions(config: Residual, channels: int) -> Iterator[tuple[str, int, in
 
 
 def stride(stage: int, block: int) -> int:
-    """Of a block: 2 for the first one of the second and third stage, else 1."""
+    """The stride of a block: 2 for the first block of the second and third stage, else 1."""
     return 2 if stage > 0 and block == 0 else 1
 
 
 def initial(config: Residual, channels: int, classes: int) -> dict[str, Tensor]:
-    r"""The first weights by name, the same for all methods of a seed.
+    """The first weights by name, the same for all methods of a seed.
 
-    Those of convolutions are normal of variance 2 / (9 x channels made), the batch norms' gains 1, their shifts and
-    running means 0 and variances 1, ``out.weight`` [4 width, C] normal of variance 1 / (4 width), ``out.bias`` [C] 0.
-
-    Source: He et al., Delving Deep into Rectifiers, 2015, for the convolutions.
+    Those of convolutions are normal of variance 2 / (9 x output channels) (He et al., Delving Deep into Rectifiers,
+    2015), the batch norms' gains 1, their shifts and running means 0 and variances 1, ``out.weight`` [4 width, C]
+    normal of variance 1 / (4 width), ``out.bias`` [C] 0.
     """
     own, weights = generator(config.seed, "weights"), {}
     for name, taken, made, _ in convolutions(config, channels):
@@ -254,13 +206,9 @@ def initial(config: Residual, channels: int, classes: int) -> dict[str, Tensor]:
 
 
 def scores(parameters: Mapping[str, Tensor], x: Tensor, config: Residual, training: bool = False) -> Tensor:
-    """The scores of all classes [B, C].
+    """The scores of all classes [B, C] for standardised images ``x`` [B, channels, side, side].
 
-    Args:
-        parameters: see :func:`initial`; when training their running means and variances are moved.
-        x: standardised images [B, channels, side, side].
-        config: the network, and whether scores are cosines.
-        training: whether batch norms take mean and variance of the batch.
+    ``training`` uses the statistics of the batch and updates the running ones in ``parameters`` (:func:`initial`).
     """
 
     def unit(name: str, x: Tensor, stride: int = 1) -> Tensor:
@@ -281,12 +229,9 @@ def scores(parameters: Mapping[str, Tensor], x: Tensor, config: Residual, traini
 
 
 def cut_out(padded: Tensor, corners: Tensor, turned: Tensor) -> Tensor:
-    """Crops of padded images, mirrored or not, [B, channels, side, side].
+    """Crops of padded images [B, channels, side + 2 `PADDING`, the same], mirrored where ``turned`` [B].
 
-    Args:
-        padded: [B, channels, side + 2 `PADDING`, the same].
-        corners: the first row and column that is kept of each [2, B], 0 to 2 `PADDING`.
-        turned: whether each is mirrored [B], bool.
+    ``corners`` [2, B] are the first row and column of each crop, 0 to 2 `PADDING`.
     """
     reach = torch.arange(padded.shape[-1] - 2 * PADDING, device=padded.device)
     columns = torch.where(turned[:, None], reach.flip(0), reach)

@@ -1,16 +1,14 @@
-r"""Train the methods of a stack side by side, each as if it were alone.
+"""Train the methods of a stack side by side, each as if it were alone.
 
-All methods see the same batches, mirrored images, initial weights and draws, and differ in their loss alone. The
-features x of a batch go through one hidden layer, h = max(0, x A + a), whose weights of all methods are one matrix; the
-logits are h B + b, or for the contrastive loss the cosines of h and the columns of B.
-
-All random numbers come from generators of (seed, purpose, epoch), so a resumed run equals an uninterrupted one.
+All methods share batches, mirrored images, initial weights and draws, and differ in their loss alone. The features x of
+a batch go through one hidden layer, h = max(0, x A + a), whose weights of all methods are one matrix; the logits are
+h B + b, or for the contrastive loss the cosines of h and the columns of B.
 
 Source: Rawat et al., section 5.1 and appendix E, for losses, schedule and m; the network is ours.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -26,7 +24,7 @@ from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.longtail import images
 from sumexp.chapters.longtail.config import Stack
 from sumexp.chapters.longtail.features import features
-from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
+from sumexp.chapters.models.sampled.methods import draws, method_losses, uniform_draws
 from sumexp.datasets.labelled import Labelled
 
 
@@ -39,17 +37,15 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the methods on ``data``, by default their source, and judge each on the test images.
+    """Train the methods on ``data``, by default their source, and evaluate each on the test images.
 
     Returns:
-        arrays: ``counts`` [C], training images of each class; ``errors`` [methods, C], the share of the test images
-        of each class that is classified wrongly (ties count as wrong);
+        arrays: ``counts`` [C], training images of each class; ``errors`` [methods, C], the error of each class on the
+        test images (ties are errors);
         metrics: the mean over methods and classes of the errors;
-        history: for each epoch and method ``epoch``, ``method`` and ``train_loss``, the mean of its loss.
+        history: for each epoch and method ``epoch``, ``method`` and the mean ``train_loss``.
 
     Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-        FloatingPointError: if the loss of a method is not finite.
         ValueError: if there are fewer training images than a batch.
     """
     data = data or images.load(config.source, config.imbalance)
@@ -70,8 +66,7 @@ def train(
 class Learner(descent.Learner):
     """The methods of a stack in training.
 
-    Attributes:
-        parameters: ``hidden_weight`` [F, S H], ``hidden_bias`` [S H], ``out_weight`` [S, H, C], ``out_bias`` [S, 1, C].
+    ``parameters``: ``hidden_weight`` [F, S H], ``hidden_bias`` [S H], ``out_weight`` [S, H, C], ``out_bias`` [S, 1, C].
     """
 
     def __init__(self, config: Stack, inputs: Tensor, labels: Tensor, classes: int, device: str = "cpu") -> None:
@@ -110,8 +105,20 @@ class Learner(descent.Learner):
         super().update()
 
     def scores(self, x: Tensor) -> Tensor:
-        """The scores of all classes [S, B, C], of features [B, F]."""
-        return scores(self.parameters, x, self.config.methods)
+        """The logits of all classes [S, B, C], of features [B, F]."""
+        parameters, methods = self.parameters, self.config.methods
+        joint = torch.addmm(parameters["hidden_bias"], x, parameters["hidden_weight"]).relu()
+        hidden = torch.unflatten(joint, -1, (len(methods), -1)).transpose(0, 1)
+        weight, bias = parameters["out_weight"], parameters["out_bias"]
+        outputs = []
+        for loss, members in groupby(range(len(methods)), lambda i: methods[i].loss):
+            part = slice((places := list(members))[0], places[-1] + 1)
+            if loss == "softmax":
+                outputs.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
+            else:
+                unit = torch.nn.functional.normalize
+                outputs.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
+        return torch.cat(outputs)
 
     @torch.no_grad()
     def clip(self) -> None:
@@ -134,15 +141,20 @@ class Learner(descent.Learner):
     @torch.no_grad()
     def errors(self, x: Tensor, labels: Tensor) -> Tensor:
         """The error of each class [S, C], float64, of features [M, F] with labels [M]; a tie at the top is an error."""
-        classes = self.log_prior.shape[0]
-        wrong = torch.zeros(len(self.config.methods), classes, dtype=torch.float64, device=self.device)
-        for part, own in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
-            logits = self.scores(part)
-            label = own.view(1, -1, 1).expand(len(logits), -1, 1)
-            own_logit = logits.gather(-1, label)
-            missed = (logits.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= own_logit).squeeze(-1)
-            wrong.index_add_(1, own, missed.double())
-        return wrong / torch.bincount(labels, minlength=classes).clamp_min(1)
+        return class_errors(self.scores, x, labels, len(self.log_prior))
+
+
+def class_errors(scores: Callable[[Tensor], Tensor], x: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """The error of each class [S, C], float64, of inputs with scores [S, B, C]; a tie at the top is an error."""
+    wrong = []
+    for part, own in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
+        logits = scores(part)
+        label = own.to(logits.device).view(1, -1, 1).expand(len(logits), -1, 1)
+        missed = (logits.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= logits.gather(-1, label)).double()
+        wrong.append(
+            logits.new_zeros(len(logits), classes, dtype=torch.float64).scatter_add_(1, label[..., 0], missed[..., 0])
+        )
+    return torch.stack(wrong).sum(0) / torch.bincount(labels, minlength=classes).clamp_min(1).to(wrong[0].device)
 
 
 def checked(labels: Tensor, classes: int, batch: int, device: str) -> tuple[Tensor, Tensor]:
@@ -171,22 +183,6 @@ def initial(config: Stack, inputs: int, classes: int) -> dict[str, Tensor]:
         "out_weight": out.repeat(count, 1, 1),
         "out_bias": torch.zeros(count, 1, classes),
     }
-
-
-def scores(parameters: Mapping[str, Tensor], x: Tensor, methods: Sequence[Method]) -> Tensor:
-    """The logits of all classes [S, B, C], from the parameters of :class:`Learner` and features [B, F]."""
-    joint = torch.addmm(parameters["hidden_bias"], x, parameters["hidden_weight"]).relu()
-    hidden = torch.unflatten(joint, -1, (len(methods), -1)).transpose(0, 1)
-    weight, bias = parameters["out_weight"], parameters["out_bias"]
-    outputs = []
-    for loss, members in groupby(range(len(methods)), lambda i: methods[i].loss):
-        part = slice((own := list(members))[0], own[-1] + 1)
-        if loss == "softmax":
-            outputs.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
-        else:
-            unit = torch.nn.functional.normalize
-            outputs.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
-    return torch.cat(outputs)
 
 
 def rate(first: float, step: int, steps: int) -> float:

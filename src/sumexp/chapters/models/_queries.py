@@ -13,16 +13,11 @@ Source = Literal["delicious", "shakespeare"]
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Queries and their relevant items, in two parts.
+    """Training and test queries with their relevant items.
 
     Attributes:
         train: features [N, F], float32.
-        train_gains: [N, L] numbers >= 0, or bool; each query has one that is positive.
-        test: features [M, F], float32.
-        test_gains: [M, L].
-
-    Raises:
-        ValueError: if a query has no relevant item.
+        train_gains: [N, L] numbers >= 0, or bool; each query has a positive gain, else a ValueError.
     """
 
     train: NDArray[np.float32]
@@ -36,11 +31,7 @@ class Queries:
 
 
 def load(source: Source) -> Queries:
-    """The queries of the source that have a relevant item.
-
-    Raises:
-        DataError: if Delicious is absent, damaged or undeclared.
-    """
+    """The queries of the source that have a relevant item."""
     if source == "shakespeare":
         return followers(datasets.shakespeare())
     data = datasets.delicious()
@@ -49,14 +40,9 @@ def load(source: Source) -> Queries:
 
 
 def followers(corpus: datasets.Corpus, words: int = 400, items: int = 1000) -> Queries:
-    """The most frequent words of a text as queries, and the words that follow them as items, by how often they do.
+    """The most frequent ``words`` of a text as queries, and the words that follow them as items, by how often they do.
 
     Every fifth document is the test part: the same queries, other gains. A query is identified by its word alone.
-
-    Args:
-        corpus: the text.
-        words: how many of the most frequent words are queries.
-        items: how many are items.
     """
     document = np.repeat(np.arange(len(corpus.documents)), np.diff(corpus.starts))
     x, y = corpus.tokens[:-1], corpus.tokens[1:]

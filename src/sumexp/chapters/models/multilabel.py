@@ -1,22 +1,21 @@
 r"""Queries with several relevant items: a network trained by four losses, each with the ranks that it should bound.
 
-A query is a web page and the items are tags, or a word and the items are the words that follow it; each relevant item
-has a gain, 1 for a page's tags, and for a follower how often it follows. A query's loss is the mean over its items,
-each taken for the only right one and weighted by its share t of the gains: with the softmax this is the ListNet loss.
-One hidden layer, linear, then scores z of all items:
+A query is a web page and the items are tags, or a word and the items are the words that follow it. Each relevant item
+has a gain: 1 for a tag, and for a follower its number of occurrences. A query's loss is the mean over its items, each
+taken as the only positive and weighted by its share t of the gains: with the softmax this is the ListNet loss. A linear
+hidden layer, then scores z of all items:
 
 - ``softmax``: :math:`-\log p_i`;
 - ``cosface``, ``arcface``: the same on scaled cosines, with a margin subtracted from the item's own;
 - ``infonce``: one item of the query, drawn by its share, against m items drawn uniformly from all others.
 
-After every epoch the losses and the ranks are taken on a fixed sample of the queries of both parts, without noise: what
-InfoNCE averages over its draws is computed exactly.
+After every epoch losses and ranks are measured on a fixed sample of the queries of both parts; InfoNCE's mean over
+draws is computed exactly.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
@@ -42,27 +41,19 @@ from sumexp.samplers._negatives import draw
 
 Loss = Literal["softmax", "cosface", "arcface", "infonce"]
 
-CURVES = ("loss", "cross_entropy", "log_rank", "log_mrr", "first_log_mrr", "ndcg")
-"""What is measured of both parts after every epoch; see :func:`train`."""
-
 
 @dataclass(frozen=True)
 class MultilabelConfig:
     """How the network is trained.
 
     Attributes:
-        source: Delicious, or Shakespeare, which comes with the package.
-        loss: one of the four.
-        width: of the hidden layer.
-        epochs: passes over the queries.
-        batch: queries in a step.
         learning_rate: of Adam at the first step; it falls to zero along a cosine.
-        scale: what cosines are multiplied by.
+        scale: factor of the cosines.
         margin: of CosFace a cosine, of ArcFace an angle.
         negatives: m of InfoNCE.
         queries: how many queries of each part are measured.
         pairs: on how many of those, with one item each, the exact mean of InfoNCE is taken.
-        seed: of all random draws; the queries measured are always the same.
+        seed: of all random draws; the measured queries are always the same.
     """
 
     source: Source = "delicious"
@@ -90,19 +81,17 @@ _WORDS = MultilabelConfig(
     source="shakespeare", width=64, epochs=6, batch=16, learning_rate=0.02, negatives=16, queries=200, pairs=50
 )
 
-CONFIGS: Mapping[str, Mapping[Source, MultilabelConfig]] = MappingProxyType(
-    {
-        "smoke": {
-            "delicious": MultilabelConfig(width=32, epochs=2, batch=512, queries=200, pairs=16),
-            "shakespeare": replace(_WORDS, width=32, epochs=2, batch=64, queries=100, pairs=16),
-        },
-        "cpu": {"delicious": MultilabelConfig(), "shakespeare": _WORDS},
-        "paper": {
-            "delicious": MultilabelConfig(width=512, epochs=30, queries=3000, pairs=1000),
-            "shakespeare": replace(_WORDS, width=256, epochs=30, queries=400, pairs=400),
-        },
-    }
-)
+CONFIGS: Mapping[str, Mapping[Source, MultilabelConfig]] = {
+    "smoke": {
+        "delicious": MultilabelConfig(width=32, epochs=2, batch=512, queries=200, pairs=16),
+        "shakespeare": replace(_WORDS, width=32, epochs=2, batch=64, queries=100, pairs=16),
+    },
+    "cpu": {"delicious": MultilabelConfig(), "shakespeare": _WORDS},
+    "paper": {
+        "delicious": MultilabelConfig(width=512, epochs=30, queries=3000, pairs=1000),
+        "shakespeare": replace(_WORDS, width=256, epochs=30, queries=400, pairs=400),
+    },
+}
 """The configuration of each profile for each source; `dataclasses.replace` sets loss and seed."""
 
 
@@ -126,17 +115,10 @@ class Network(nn.Module):
 
 
 def label_losses(logits: Tensor, config: MultilabelConfig) -> Tensor:
-    r"""The loss of each item, if it were the right one: with the margin :math:`\delta_i` of the configured loss
+    r"""The loss of each item [B, L] as the only positive, with the margin :math:`\delta_i` of the configured loss
 
     .. math:: \ell_i = \log\Big(1 + \sum_{j\ne i} e^{z_j - z_i + \delta_i}\Big)
               = -\log p_i + \delta_i + \log\big(1 - p_i(1 - e^{-\delta_i})\big).
-
-    Args:
-        logits: [B, L].
-        config: its loss, scale and margin; InfoNCE and the softmax have none.
-
-    Returns:
-        [B, L].
     """  # noqa: D415
     log_p = torch.log_softmax(logits, -1)
     match config.loss:
@@ -165,22 +147,17 @@ def train(
 
         - ``part_loss``: the mean loss (InfoNCE: its exact mean over draws, on the pairs);
         - ``part_cross_entropy``: the mean ListNet loss of the same scores, without margin;
-        - ``part_log_rank``: the mean over queries of the mean over their items, by shares, of the log rank, the worst
-          among ties;
+        - ``part_log_rank``: the mean over queries of the mean over their items, by shares, of the pessimistic log rank;
         - ``part_log_mrr``: minus the log of the mean reciprocal rank of query and item;
-        - ``part_first_log_mrr``: the same of the first of each query's items;
+        - ``part_first_log_mrr``: the same for the first of each query's items;
         - ``part_ndcg``: the mean NDCG;
-        - ``part_entropy``: the mean entropy of the shares, the least that a cross entropy can be;
+        - ``part_entropy``: the mean entropy of the shares, the minimum of the cross entropy;
         - for InfoNCE ``part_pair_log_rank`` and ``part_pair_log_sampled_rank``: on the pairs, the mean log rank among
           all items, and its exact mean among the sampled ones;
 
-        and after training, of one item of each query measured of the test part, ``pair_loss`` (without margin) and
-        ``pair_rank``, [queries];
+        and after training, for one item of each measured test query, ``pair_loss`` (without margin) and ``pair_rank``,
+        [queries];
         metrics: the last point of each curve.
-
-    Raises:
-        DataError: if Delicious is absent, damaged or undeclared.
-        FloatingPointError: if the loss is not finite.
     """
     data = data or load(config.source)
     parts = {
@@ -215,14 +192,10 @@ def _sample(queries: Tensor, gains: Tensor, config: MultilabelConfig) -> tuple[T
 
 
 class Learner(descent.Learner):
-    """A network in training.
-
-    Attributes:
-        network: what is trained.
-    """
+    """A network in training, on queries [n, features] and the gains of their items [n, L]."""
 
     def __init__(self, config: MultilabelConfig, queries: Tensor, gains: Tensor, device: str = "cpu") -> None:
-        """Start on queries [n, features] and the gains of their items [n, L]."""
+        """Start from the first weights."""
         super().__init__(device)
         self.config, self.queries, self.gains, self.names = config, queries, gains, [config.loss]
         self.steps = math.ceil(len(queries) / config.batch)

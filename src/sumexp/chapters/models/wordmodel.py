@@ -4,27 +4,25 @@ It is a low-rank softmax over the whole vocabulary,
 
 .. math:: p(w \mid c) = \frac{\exp(u_c \cdot v_w + b_w)}{\sum_{w'} \exp(u_c \cdot v_{w'} + b_{w'})},
 
-where :math:`c` is the preceding word. All it can learn from a text are the bigram counts :math:`n_{cw}`, so it is
-fitted to those: with :math:`n_c = \sum_w n_{cw}` the loss of a context is
+where :math:`c` is the preceding word. It is fitted to the bigram counts :math:`n_{cw}` of the text: with
+:math:`n_c = \sum_w n_{cw}` the loss of a context is
 
 .. math:: \ell_c = -\sum_w n_{cw} \log p(w \mid c), \qquad
           \frac{\partial \ell_c}{\partial z_{cw}} = n_c\, p(w \mid c) - n_{cw}, \qquad z_{cw} = u_c \cdot v_w + b_w.
 
-The objective adds a penalty, which draws the vectors of rare words to zero and their predictions to the bias:
+A penalty draws the vectors of rare words to zero and their predictions to the bias:
 
 .. math:: \sum_c \Big( \ell_c + \frac{\lambda}{2} \lVert u_c \rVert^2 \Big)
           + \frac{\lambda}{2} \sum_w \lVert v_w \rVert^2.
 
 Each step draws contexts :math:`c` with probability :math:`\pi_c \propto \sqrt{n_c}` and weights them by
-:math:`1/\pi_c`, so that its gradient is an unbiased estimate of the whole objective's; the softmax is always the full
-one, and dropout leaves out random entries of :math:`u_c`.
-The vocabulary is closed: it holds every type of the corpus, also those that only the held-out documents use.
+:math:`1/\pi_c`, so that its gradient is unbiased. The softmax is the full one, and dropout acts on :math:`u_c`. The
+vocabulary has every type of the corpus, also those of the held-out documents alone.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal, get_args
 
 import numpy as np
@@ -48,16 +46,14 @@ class WordModelConfig:
     """How the next-word model is fitted.
 
     Attributes:
-        source: the data set.
-        rank: the length of the vectors u and v.
-        steps: the number of optimiser steps.
-        batch: how many contexts a step draws.
+        rank: length of the vectors u and v.
+        batch: number of contexts that a step draws.
         learning_rate: of Adam at the first step; it falls to zero along a cosine.
-        dropout: the share of the entries of u that a step leaves out.
+        dropout: probability with which a step drops an entry of u.
         penalty: the weight lambda of the squared lengths of u and v.
-        smoothing: what is added to each training count for the first bias, b = log unigram.
+        smoothing: added to each training count for the first bias, b = log unigram.
         held_out: the documents that perplexity is taken on. Choose settings on ``validation`` only.
-        seed: of all random draws but the split of the documents, which is always the same.
+        seed: of all random draws but the split of the documents, which is fixed.
     """
 
     source: Source = "brown"
@@ -81,20 +77,18 @@ class WordModelConfig:
         checks.choice("held_out", self.held_out, ("validation", "test"))
 
 
-CONFIGS: Mapping[str, Mapping[str, WordModelConfig]] = MappingProxyType(
-    {
-        "brown": {
-            "smoke": WordModelConfig(rank=16, steps=20, batch=256),
-            "cpu": WordModelConfig(),
-            "paper": WordModelConfig(rank=256, steps=4000, batch=2048),
-        },
-        "shakespeare": {
-            "smoke": WordModelConfig("shakespeare", rank=16, steps=20, batch=256),
-            "cpu": WordModelConfig("shakespeare", steps=100),
-            "paper": WordModelConfig("shakespeare", steps=100, batch=2048),
-        },
-    }
-)
+CONFIGS: Mapping[str, Mapping[str, WordModelConfig]] = {
+    "brown": {
+        "smoke": WordModelConfig(rank=16, steps=20, batch=256),
+        "cpu": WordModelConfig(),
+        "paper": WordModelConfig(rank=256, steps=4000, batch=2048),
+    },
+    "shakespeare": {
+        "smoke": WordModelConfig("shakespeare", rank=16, steps=20, batch=256),
+        "cpu": WordModelConfig("shakespeare", steps=100),
+        "paper": WordModelConfig("shakespeare", steps=100, batch=2048),
+    },
+}
 """The configuration of each data set and profile; `dataclasses.replace` sets the seed."""
 
 
@@ -107,10 +101,10 @@ class WordModel:
         word_vectors: v, float64 [V, r].
         bias: b, float64 [V].
         labels: the words [V], the most frequent first.
-        class_counts: how often each word occurs in the whole corpus, float64 [V], all positive.
+        class_counts: occurrences of each word in the whole corpus, float64 [V], all positive.
         held_out_perplexity: of this model on the held-out documents.
         unigram_perplexity: of the smoothed unigram model that it started from, on the same documents.
-        source: the data set it was fitted to; `datasets.DATASETS` has its description.
+        source: the data set it was fitted to.
     """
 
     context_vectors: Tensor
@@ -127,15 +121,10 @@ class WordModel:
         return self.context_vectors[context] @ self.word_vectors.T + self.bias
 
     def index(self, word: str) -> int:
-        """The class index of ``word``.
-
-        Raises:
-            ValueError: if the word is not one of the vocabulary.
-        """
-        try:
-            return self.labels.index(word)
-        except ValueError:
-            raise ValueError(f"{word!r} is not one of the {len(self.labels):,} words (they are lower-cased)") from None
+        """The class index of ``word``; a ValueError for a word outside the vocabulary."""
+        if word not in self.labels:
+            raise ValueError(f"{word!r} is not one of the {len(self.labels):,} words (they are lower-cased)")
+        return self.labels.index(word)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]], metrics: Mapping[str, float]) -> "WordModel":
@@ -164,14 +153,7 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Fit the next-word model to ``corpus``, by default that of its source, by the full softmax.
-
-    Returns:
-        the arrays and metrics of `WordModel.from_arrays`.
-
-    Raises:
-        DataError: if the corpus is absent, damaged or undeclared.
-    """
+    """Fit the model to ``corpus``, by default that of its source; `WordModel.from_arrays` reads the result."""
     corpus = corpus or datasets.corpus(config.source)
     documents = split(len(corpus.documents))
     counts = bigram_counts(corpus, documents["train"])
@@ -224,18 +206,15 @@ def perplexity(counts: sparse.csr_array, log_likelihood: float) -> float:
 def loss_and_gradients(
     vectors: Tensor, word_vectors: Tensor, bias: Tensor, counts: Tensor, pairs: tuple[Tensor, Tensor], weights: Tensor
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    r""":math:`\sum_c a_c \ell_c` and its gradients, in one buffer of the size of the logits [B, V].
+    r""":math:`\sum_c a_c \ell_c` [] and its gradients in u, v and b, in one buffer of the size of the logits [B, V].
 
     Args:
         vectors: u of the batch's contexts [B, r].
         word_vectors: v [V, r].
         bias: b [V].
         counts: the non-zero counts n_cw of the batch [K].
-        pairs: their rows (the contexts' places in the batch) and columns (words), int64 [K] each, no pair twice.
+        pairs: their rows (places in the batch) and columns (words), int64 [K] each, no pair twice.
         weights: a [B].
-
-    Returns:
-        the loss [] and its gradients in ``vectors``, ``word_vectors`` and ``bias``.
     """
     weighted = counts * weights[pairs[0]]
     totals = torch.zeros_like(weights).index_put((pairs[0],), weighted, accumulate=True)
@@ -248,11 +227,10 @@ def loss_and_gradients(
 
 
 def draw_contexts(totals: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw contexts with replacement and probability in proportion to the square root of their counts n_c [V].
+    """Draw contexts with replacement and probability proportional to the square root of their counts n_c [V].
 
-    Returns:
-        the distinct contexts drawn, int64 [B], and weights a, float64 [B]: the expected sum of a_c g_c over the drawn c
-        is the sum of g_c over all c with n_c > 0.
+    Returns the distinct contexts, int64 [B], and weights a, float64 [B]: the expected sum of a_c g_c over the drawn c
+    is the sum of g_c over all c with n_c > 0.
     """
     proposal = totals.sqrt() / totals.sqrt().sum()
     drawn = torch.multinomial(proposal, batch, replacement=True, generator=generator)

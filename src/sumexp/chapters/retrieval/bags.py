@@ -12,13 +12,7 @@ from sumexp.datasets.extreme import Part
 
 @dataclass(frozen=True)
 class Bag:
-    """Non-zero features of some examples.
-
-    Attributes:
-        ids: of all examples, concatenated.
-        values: of these features, float32.
-        starts: the first place of each example [B].
-    """
+    """Non-zero features of examples: concatenated ids, their float32 values, the first index of each example [B]."""
 
     ids: Tensor
     values: Tensor
@@ -26,14 +20,7 @@ class Bag:
 
 
 def bag(part: Part, rows: NDArray[np.int64], device: str = "cpu", size: int = 0) -> Bag:
-    """Non-zero features of some examples.
-
-    Args:
-        part: all examples.
-        rows: the chosen ones [B].
-        device: of the result.
-        size: pad with zeros, which count for the last example, to this number of features; 0 pads nothing.
-    """
+    """Non-zero features of the examples ``rows`` [B], padded with zeros of the last example to ``size`` features."""
     table = part.features
     first, counts = table.indptr[rows], np.diff(table.indptr)[rows]
     starts = np.concatenate([[0], counts.cumsum()])

@@ -30,30 +30,25 @@ from typing import get_args
 from sumexp import _checks as checks
 from sumexp.chapters.jobs import Grid, Job, Present
 from sumexp.chapters.models.sampled.methods import LAWS, SCHEMES, Loss, Method
-from sumexp.chapters.retrieval import metrics
 from sumexp.chapters.retrieval.informed import Informed, explain
 from sumexp.chapters.retrieval.outlook import Outlook, predict
 from sumexp.chapters.retrieval.training import Config, Source, train
 
 ALIKE = 0.01
-"""A difference of recalls below one point is none."""
+"""Differences of recall below one point count as none."""
 
 LOSSES: tuple[Loss, ...] = ("softmax", "contrastive")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained on a data set.
+    """The training runs on a data set.
 
     Attributes:
-        seeds: how many of the softmax loss; 7 are the fewest with a sign test at the confidence of three claims.
+        seeds: of the softmax loss; 7 are the fewest with a sign test at the confidence of three claims.
         negatives: m.
-        epochs: passes over the pairs at most.
-        width: of the hidden layer.
-        batch: pairs of a step.
-        rates: learning rates to choose from.
-        contrastive: seeds of the contrastive loss, which decides no claim.
-        informed: features for which `chapters.retrieval.informed` is asked.
+        contrastive: number of seeds of the contrastive loss, which decides no claim.
+        informed: number of features of `chapters.retrieval.informed`.
     """
 
     seeds: int
@@ -72,13 +67,7 @@ PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "cpu": {"delicious": Plan(7, 64, 2), "bibtex": Plan(7, 64, 8)},
     "paper": {"delicious": Plan(8, 64, 20), "bibtex": Plan(8, 64, 100)},
 }
-"""By profile and data set; where neither is there, `_WORDS`."""
-
-LARGE: Mapping[str, Plan] = {"amazoncat-13k": Plan(5, 256, 1), "wikilshtc-325k": Plan(5, 256, 1)}
-"""Of published sets that are not fetched here: for `chapters.retrieval.own.compare`, with the published m and width."""
-
-PROPENSITIES: Mapping[str, tuple[float, float]] = {"amazoncat-13k": metrics.USUAL, "wikilshtc-325k": (0.5, 0.4)}
-"""A and B of the propensities of `LARGE`, as the repository that publishes these sets has them."""
+"""By profile and data set; without either data set, `_WORDS`."""
 
 _PAIRS: Mapping[Source, int] = {"delicious": 246_000, "bibtex": 11_700, "shakespeare": 25_000}
 """Training pairs, rounded."""
@@ -101,13 +90,7 @@ def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
 
 
 def configs(source: Source, plan: Plan, some: Sequence[Method] = ()) -> tuple[Config, ...]:
-    """The runs of a plan: every method with each of its seeds.
-
-    Args:
-        source: the data set.
-        plan: the plan.
-        some: these methods alone; all of the factorial if none are given.
-    """
+    """The runs of a plan: each method, by default all of the factorial, with each of its seeds."""
     return tuple(
         Config(source, method, seed, plan.width, plan.epochs, plan.batch, plan.rates)
         for method in some or methods(plan.negatives)
@@ -121,7 +104,7 @@ def outlook(source: Source, plan: Plan) -> Outlook:
 
 
 def explained(source: Source, plan: Plan) -> Informed:
-    """What the sampled softmax methods add where an example says something: asked after the runs, to explain them."""
+    """The offsets for informative examples, added after the runs to explain them."""
     sampled = tuple(method for method in methods(plan.negatives) if method.loss == "softmax" and method.law != "all")
     return Informed(source, sampled, plan.informed)
 
@@ -138,7 +121,7 @@ def seconds(config: Config) -> dict[str, float]:
 
 
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
-    """The runs of a profile on the data sets that are there: the predictions, the training, and what explains it."""
+    """The runs of a profile on the available data sets: predictions, training, explanations."""
     plans = chosen(profile, [name for name in get_args(Source) if present(name)])
     first = (outlook(source, plan) for source, plan in plans.items())
     trained = (config for source, plan in plans.items() for config in configs(source, plan))

@@ -6,9 +6,8 @@ posterior :math:`p\ne\pi`. A label that it makes likely is still drawn rarely, a
 large term counts for less than its mean, so this label is pushed down less.
 
 Here an example is one feature of the data set, and p are the shares of the labels among the training examples that have
-it, drawn towards :math:`\pi` by some pairs of that law. The minimiser f of the exact implicit loss gives
-:math:`b_y=f_y-\log p_y`, less its mean under p; of a group it is the mean of b under p, since p says how often the
-label is one to be found.
+it, smoothed towards :math:`\pi`. The minimiser f of the exact implicit loss gives :math:`b_y=f_y-\log p_y`, less its
+mean under p; a group has the mean of b under p, by which its labels are asked for.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from sumexp.chapters.retrieval.training import Source, load
 from sumexp.datasets.extreme import Part
 
 DRAWN = 20.0
-"""How many pairs of the law of all labels are added to a feature's own."""
+"""Number of pairs of the prior that smooth a feature's pairs."""
 
 RARE = 50
 """A feature whose training examples have fewer pairs is not taken."""
@@ -35,14 +34,7 @@ RARE = 50
 
 @dataclass(frozen=True)
 class Informed:
-    """Which methods on which features.
-
-    Attributes:
-        source: the data set.
-        methods: of the sampled softmax loss.
-        features: how many.
-        seed: of their choice.
-    """
+    """Methods of the sampled softmax loss, and the number of features and the seed of their choice."""
 
     source: Source
     methods: tuple[Method, ...]
@@ -62,9 +54,6 @@ def explain(
 
     Returns:
         arrays: ``features`` [n]; ``offset`` [methods, n, groups]; ``names`` of the groups.
-
-    Raises:
-        DataError: if the data set is absent, damaged or undeclared.
     """
     data = load(config.source)
     seen = data.counts > 0
@@ -84,14 +73,7 @@ def explain(
 
 
 def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) -> Tensor:
-    """The law of the labels of training examples that have a feature, [C].
-
-    Args:
-        part: the training examples.
-        feature: which.
-        prior: law of all labels that occur [C], of which `DRAWN` pairs are added.
-        seen: which labels occur [L].
-    """
+    """The distribution [C] of the labels ``seen`` [L] in examples with a feature, smoothed by `DRAWN` pairs."""
     rows = np.flatnonzero(part.features[:, [feature]].toarray().ravel())
     own = np.asarray(part.labels[rows].sum(0), dtype=np.float64).ravel()[seen]
     law: Tensor = (torch.from_numpy(own) + DRAWN * prior) / (own.sum() + DRAWN)
@@ -99,5 +81,5 @@ def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) 
 
 
 def grouped(own: Tensor, law: Tensor, members: Tensor) -> float:
-    """The mean of an offset [C] over some classes [C] under the posterior [C]."""
+    """The mean of an offset [C] over some classes under the posterior [C]."""
     return float((law * own)[members].sum() / law[members].sum())

@@ -1,13 +1,13 @@
-r"""Recall, precision and propensity-scored precision of ranked labels, without sorting all of them.
+"""Recall, precision and propensity-scored precision of ranked labels, without sorting all of them.
 
 Only the ranks of an example's own labels count, up to k. So the K highest scores of each example are found once, where
 K is k plus the largest number of labels of an example. The rank of a label is the number of these that are at least its
 own score; a label with rank K lies beyond k, with or without ties.
 
-Ties are pessimistic: of equal scores other labels come first, then the example's own, those with least weight first.
+Ties are pessimistic: of equal scores other labels come first, then the example's own, by ascending weight.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from sumexp.chapters.retrieval import metrics
 from sumexp.chapters.retrieval.bags import Bag, bag
 from sumexp.datasets.extreme import Extreme, Part
 
@@ -39,33 +38,51 @@ class Scorer(Protocol):
         """The scores of all labels [B, L]."""
 
 
-def check(data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> None:
-    """Check before training that there is something to judge.
+def most_frequent(counts: NDArray[np.int64], ks: Sequence[int]) -> NDArray[np.bool_]:
+    """Whether a label is among the first k of the list of the most frequent labels, for each k [ks, L].
 
-    Raises:
-        ValueError: if the constants are not positive, or no test example has a label that occurs in training.
+    >>> most_frequent(np.array([9, 4, 4, 1]), (1, 2, 3)).sum(1)  # of equally frequent labels each comes last
+    array([1, 1, 3])
     """
-    if not all(constant > 0 for constant in constants):
-        raise ValueError(f"constants of the propensities are {constants}; A and B must be positive")
+    rank = len(counts) - np.searchsorted(np.sort(counts), counts)
+    return np.stack([rank <= k for k in ks])
+
+
+def propensities(counts: Tensor, examples: int, a: float = 0.55, b: float = 1.5) -> Tensor:
+    r"""The probability that a relevant label was noted, from its number of training examples ``counts`` [L].
+
+    .. math:: p_l = \frac1{1 + C e^{-A\log(N_l+B)}}, \qquad C = (\log N - 1)(B+1)^A .
+
+    ``examples`` is N, all training examples; fewer than 3, where C is not positive, are a ValueError.
+
+    Source: Jain, Prabhu, Varma (2016), section 4; A and B as the extreme-classification repository has them.
+    """
+    if examples < 3:
+        raise ValueError(f"examples is {examples}; propensities need at least 3, where log N - 1 is positive")
+    n = counts.to(torch.float64)
+    c = (torch.log(torch.tensor(float(examples), dtype=torch.float64)) - 1) * (b + 1) ** a
+    likely: Tensor = 1 / (1 + c * torch.exp(-a * torch.log(n + b)))
+    return likely
+
+
+def check(data: Extreme) -> None:
+    """Check before training that a test example has a label that occurs in training; else a ValueError."""
     if not (data.counts > 0)[data.test.labels.indices].any():
         raise ValueError("no test example has a label that occurs in training; there is nothing to judge by")
 
 
 @torch.no_grad()
-def judge(learner: Scorer, data: Extreme, constants: tuple[float, float] = metrics.USUAL) -> dict[str, NDArray[Any]]:
-    """Recalls and precisions on the test examples: arrays of :func:`sumexp.chapters.retrieval.training.train`.
+def judge(learner: Scorer, data: Extreme) -> dict[str, NDArray[Any]]:
+    """Recalls and precisions on the test examples, as :func:`sumexp.chapters.retrieval.training.train` returns them.
 
-    Args:
-        learner: the model.
-        data: the data set; test labels that do not occur in training do not count.
-        constants: A and B of the propensities.
+    Test labels that do not occur in training do not count.
 
     Raises:
-        ValueError: if the constants are not positive, or no test example has a label that counts.
+        ValueError: if no test example has a label that counts.
     """
-    check(data, constants)
+    check(data)
     counts = data.counts
-    likely = metrics.propensities(torch.from_numpy(counts), data.train.features.shape[0], *constants)
+    likely = propensities(torch.from_numpy(counts), data.train.features.shape[0])
     worths = {"precision": np.ones(len(counts)), "propensity": 1 / likely.numpy()}
     places = {name: Places(len(counts), worth) for name, worth in worths.items()}
     for scores, of, label in _blocks(learner, data.test, counts > 0):
@@ -83,14 +100,7 @@ def judge(learner: Scorer, data: Extreme, constants: tuple[float, float] = metri
 
 @torch.no_grad()
 def recall(learner: Scorer, part: Part, known: csr_array, k: int) -> float:
-    """Recall at k over all pairs of some examples, in lists without known labels.
-
-    Args:
-        learner: the model.
-        part: the examples and their relevant labels.
-        known: the labels that the lists leave out [N, L].
-        k: the length of the lists.
-    """
+    """Recall at k over all pairs of some examples, in lists without the ``known`` labels [N, L]."""
     found = [
         ranks(scores, of, label, np.zeros(len(of)), k)[0] <= k
         for scores, of, label in _blocks(learner, part, np.ones(known.shape[1], bool), known)
@@ -101,7 +111,7 @@ def recall(learner: Scorer, part: Part, known: csr_array, k: int) -> float:
 def _blocks(
     learner: Scorer, part: Part, seen: NDArray[np.bool_], known: csr_array | None = None
 ) -> Iterator[tuple[Tensor, NDArray[np.int64], NDArray[np.int64]]]:
-    """In blocks of examples: the scores [B, L], and for each pair the row of its example [P] and its label [P]."""
+    """In blocks of examples: the scores [B, L], and for each pair the row of its example and its label, [P] each."""
     at_once = min(EXAMPLES, max(1, SCORES // len(seen)))
     for start in range(0, part.labels.shape[0], at_once):
         rows = np.arange(start, min(start + at_once, part.labels.shape[0]))
@@ -150,24 +160,17 @@ class Places:
 def ranks(
     scores: Tensor, of: NDArray[np.int64], label: NDArray[np.int64], worth: NDArray[np.float64], first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Two ranks of the label of each pair, [P] each; exact up to ``first``, beyond it any larger number.
+    """Two ranks of the label of each pair, [P] each; exact up to ``first``, any larger number beyond it.
 
-    Args:
-        scores: [B, L].
-        of: the row of each pair [P].
-        label: its label [P], each once an example.
-        worth: the weight of the label [P].
-        first: the last exact rank.
-
-    Returns:
-        the largest possible rank among equal scores; and the rank if of equal scores irrelevant labels come first, then
-        relevant ones, those with least weight first.
+    The first is the largest possible rank among equal scores [B, L]. For the second, of equal scores irrelevant labels
+    come first, then relevant ones by ascending weight. A pair has its row ``of``, its label, each once an example, and
+    the label's weight ``worth``, [P] each.
     """
     examples, own = torch.from_numpy(of), scores[of, label]
     most = int(np.bincount(of).max())
     top = scores.topk(min(scores.shape[1], first + most)).values
     reach = (top[examples] >= own.unsqueeze(1)).sum(1).numpy()
-    # Among equal scores of an example; there are no more of them than `most`, so that what is cut off stays beyond.
+    # Ties within an example: at most `most` labels, so that labels beyond the cut stay beyond it.
     level = np.unique(own.numpy(), return_inverse=True)[1]
     place, size = _within(of * (int(level.max()) + 1) + level, worth)
     return reach, reach - size + place

@@ -19,14 +19,7 @@ class Outlook:
 def predict(
     config: Outlook, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
-    """The prediction for each method, see `sumexp.chapters.models.sampled.prediction.predict`; groups by quantiles.
-
-    Returns:
-        the arrays there, and among the metrics the number of training ``examples``.
-
-    Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-    """
+    """The arrays of `sumexp.chapters.models.sampled.prediction.predict`, and the number of training ``examples``."""
     data = load(config.source)
     forecast = prediction.Forecast(tuple(data.counts[data.counts > 0].tolist()), config.methods, "quantiles")
     result = prediction.predict(forecast, device=device, progress=progress, checkpoint=checkpoint)

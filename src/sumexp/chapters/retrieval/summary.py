@@ -3,14 +3,13 @@ r"""Summaries of runs over seeds, and the baseline of the most frequent labels.
 Recall of a group is pooled: of all test pairs of an example and a label of the group, the share whose label is among
 the example's first k. So recall at k over all pairs is precision at k times k times examples over pairs: one statistic.
 
-**What is best.** Let :math:`Y` be the labels of x. One pair of an example and a label, all pairs equally likely, has
-:math:`P(y\mid x)\propto P(y\in Y\mid x)`, so that the scores of least cross entropy sort the labels by
-:math:`P(y\in Y\mid x)`, which is the best order for precision at k and for recall at k over all pairs, for every k.
-With weights :math:`1/p_y` of the labels the best order is that by :math:`P(y\in Y\mid x)/p_y`: the propensity-scored
-precision asks for the offset :math:`-\log p_y`, :func:`wanted`.
+**What is best.** Let :math:`Y` be the labels of x. A uniformly drawn pair of an example and a label has
+:math:`P(y\mid x)\propto P(y\in Y\mid x)`, so the minimum of the cross entropy sorts the labels by
+:math:`P(y\in Y\mid x)`, the best order for precision at k and for recall at k over all pairs, for every k. With weights
+:math:`1/p_y` of the labels the best order is that by :math:`P(y\in Y\mid x)/p_y`: the propensity-scored precision asks
+for the offset :math:`-\log p_y`, :func:`wanted`.
 
 Source: A. K. Menon et al., Multilabel reductions: what is my loss optimising?, 2019, for the first.
-
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from sumexp._runtime import Arrays
 from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.groups import groups
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.chapters.retrieval import metrics
+from sumexp.chapters.retrieval import judging
 
 FULL = "full"
 """All labels, in addition to head, torso and tail."""
@@ -35,7 +34,7 @@ class Summary:
     """A method's numbers, a row for each seed.
 
     Attributes:
-        recall: at 1, 10 and 50, of head, torso, tail and full [seeds, 3]; a group without a test pair is left out.
+        recall: at 1, 10 and 50, of head, torso, tail and full [seeds, 3]; groups without a test pair are missing.
         precision: P@k for k = 1, 3, 5 [seeds, 3].
         propensity: PSP@k for the same k [seeds, 3].
     """
@@ -48,7 +47,7 @@ class Summary:
 def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     """Head, torso and tail by quantiles of the counts [L], and full: all labels that occur in training, [L] each.
 
-    A label that does not occur in training is in no group and moves no quantile, as in the predictions.
+    Labels that do not occur in training are in no group and move no quantile.
     """
     seen = counts > 0
     own: dict[str, NDArray[np.bool_]] = {}
@@ -59,12 +58,7 @@ def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
 
 
 def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
-    """Recall over all pairs of some labels, [ks].
-
-    Args:
-        hits: pairs of each label that were found among the first k [ks, L].
-        pairs: all pairs of each label [L].
-        which: the labels [L].
+    """Recall [ks] over all pairs of the labels ``which`` [L], from the ``hits`` [ks, L] among their ``pairs`` [L].
 
     Raises:
         ValueError: if they have no pair.
@@ -76,11 +70,7 @@ def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.
 
 
 def summaries(runs: Iterable[tuple[Method, Arrays]]) -> dict[Method, Summary]:
-    """The numbers of each method, from the arrays of :func:`sumexp.chapters.retrieval.training.train`.
-
-    Args:
-        runs: a method and its arrays, seeds of a method in the same order for all.
-    """
+    """The numbers of each method, from the arrays of :func:`sumexp.chapters.retrieval.training.train`."""
     by_method: dict[Method, list[Arrays]] = {}
     for method, arrays in runs:
         by_method.setdefault(method, []).append(arrays)
@@ -101,35 +91,21 @@ def _summary(tables: Sequence[Arrays]) -> Summary:
 def by_frequency(counts: NDArray[np.int64], pairs: NDArray[np.int64], ks: Sequence[int]) -> dict[str, Values]:
     """Recall [ks] of one list for all examples, the most frequent labels first, on head, torso, tail and full.
 
-    Args:
-        counts: training examples of each label [L].
-        pairs: test pairs of each label [L].
-        ks: lengths of the list; ties are pessimistic.
+    ``counts`` are the training examples and ``pairs`` the test pairs of each label [L]; ties are pessimistic.
     """
-    hits = pairs * metrics.most_frequent(counts, ks)
+    hits = pairs * judging.most_frequent(counts, ks)
     return {name: recall(hits, pairs, which) for name, which in members(counts).items()}
 
 
 def wanted(counts: NDArray[np.int64], examples: int) -> Values:
-    r"""The offset that the propensity-scored precision asks for, :math:`-\log p_y` less its mean, [L].
-
-    Args:
-        counts: training examples of each label [L].
-        examples: N.
-    """
-    offset = -metrics.propensities(torch.from_numpy(counts), examples).log().numpy()
+    r"""The offset [L] that propensity-scored precision asks for, :math:`-\log p_y` less its mean; ``examples`` is N."""
+    offset = -judging.propensities(torch.from_numpy(counts), examples).log().numpy()
     result: Values = offset - offset.mean()
     return result
 
 
 def distance(offset: Values, target: Values, counts: NDArray[np.int64]) -> float:
-    r"""How far one offset is from another: the deviation of their difference under the labels' frequencies.
-
-    Args:
-        offset: [L].
-        target: [L].
-        counts: training examples of each label [L].
-    """
+    """The standard deviation of the difference of two offsets [L] under the labels' frequencies."""
     prior = counts / counts.sum()
     difference = offset - target
     return float(np.sqrt(prior @ (difference - prior @ difference) ** 2))

@@ -5,12 +5,12 @@ An example with t labels gives t pairs of an example and a label. The hidden lay
 the contrastive loss. A step with sampled negatives reads and writes the rows of E of the batch's features and the rows
 of V of its labels and its m negatives; small tables have dense gradients, which is faster (`WHOLE`).
 
-Adagrad leaves a row without gradient where it is, so sparse and dense steps agree, and full and sampled losses share
-one optimiser. The examples of a batch share its m negatives: uniform draws, or the labels of its first m examples.
+Adagrad leaves a row without gradient unchanged, so sparse and dense steps agree, and full and sampled losses share an
+optimiser. The examples of a batch share its m negatives: uniform draws, or the labels of its first m examples.
 Accidental hits are masked.
 
-For each seed :data:`HELD_OUT` of the training pairs are left out of training. The learning rate and epoch with the
-highest recall at 10 of these pairs are kept; the ranked lists leave out the example's other training labels.
+For each seed :data:`HELD_OUT` of the training pairs are validation pairs. The learning rate and epoch with the highest
+recall at 10 of these pairs are kept; the ranked lists leave out the example's other training labels.
 
 Source: Rawat et al., section 5.2 and appendix G.
 """
@@ -24,7 +24,6 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
@@ -35,7 +34,7 @@ from sumexp._descent import generator
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.models._queries import followers
 from sumexp.chapters.models.sampled.methods import Method, negative_weights
-from sumexp.chapters.retrieval import judging, metrics
+from sumexp.chapters.retrieval import judging
 from sumexp.chapters.retrieval.bags import Bag, bag
 from sumexp.datasets import extreme
 from sumexp.datasets.extreme import Extreme, Part
@@ -61,8 +60,7 @@ class Config:
 
     Attributes:
         source: Delicious, Bibtex, or words and their followers in Shakespeare, which comes with the package.
-        method: loss and negatives; hits are masked, and there are no margins.
-        seed: of weights, order, negatives and validation pairs; methods of one seed share them.
+        seed: of weights, order, negatives and validation pairs, which methods of one seed share.
         width: of the hidden layer.
         epochs: maximal number of passes over the pairs.
         batch: pairs of a step; an incomplete last batch is dropped.
@@ -92,11 +90,7 @@ class Config:
 
 
 def load(source: Source) -> Extreme:
-    """The sparse data set, without unlabelled training examples.
-
-    Raises:
-        DataError: if it is absent, damaged or undeclared.
-    """
+    """The sparse data set, without unlabelled training examples; a DataError if it is absent, damaged or undeclared."""
     if source == "shakespeare":
         return _words()
     data = datasets.read(source)
@@ -106,7 +100,7 @@ def load(source: Source) -> Extreme:
 
 @cache
 def _words() -> Extreme:
-    """Words and their followers, counted once for all methods and seeds."""
+    """Words and their followers."""
     words = followers(datasets.shakespeare())
     names = tuple(map(str, range(words.train_gains.shape[1])))
     return extreme.of_dense(
@@ -123,60 +117,21 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train at each rate on ``data``, by default the source's, and judge the rate and epoch of the best validation.
+    """Train at each rate on ``data``, by default the source's, and evaluate the rate and epoch of the best validation.
 
     Returns:
         arrays: ``counts`` [L], training examples of each label; ``pairs`` [L], test pairs of each label that occurs in
-        training, and ``found`` [3, L], how many of them have it among the first 1, 10 and 50; ``precision`` [3] and
+        training, and ``found`` [3, L], those with the label among the first 1, 10 and 50; ``precision`` and
         ``propensity`` [3], P@k and PSP@k for k = 1, 3, 5, on the test examples with a label; ``validation``
-        [rates, epochs], recall at 10 of the validation pairs; ``picked`` [2], the places of rate and epoch;
+        [rates, epochs], recall at 10 of the validation pairs; ``picked`` [2], the indices of rate and epoch;
         metrics: ``recall`` at 10 over all test pairs, and ``popularity``, that of the list of the most frequent labels;
         history: at the picked rate, for each epoch ``epoch`` and ``train_loss``.
 
     Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-        FloatingPointError: if the loss is not finite.
-        ValueError: if there are fewer training pairs than a batch.
+        ValueError: if there are fewer training pairs than a batch, or no test example has a label that counts.
     """
     data = data or load(config.source)
-    tuned = tune(config, data, device=device, progress=progress, checkpoint=checkpoint)
-    arrays = judging.judge(tuned.learner, data)
-    pairs, ten = arrays["pairs"], judging.RECALLS.index(10)
-    popular = metrics.most_frequent(data.counts, judging.RECALLS)
-    recalls = {"recall": arrays["found"][ten].sum(), "popularity": pairs[popular[ten]].sum()}
-    return Result(
-        {**arrays, "validation": tuned.validation, "picked": np.array(tuned.picked)},
-        {name: float(found / pairs.sum()) for name, found in recalls.items()},
-        {"epoch": np.arange(config.epochs), "train_loss": tuned.losses},
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Tuned:
-    """A method at the rate and after the epoch that validation pairs chose.
-
-    Attributes:
-        learner: the method, trained so far.
-        validation: recall at 10 of the validation pairs [rates, epochs].
-        picked: the places of rate and epoch, of equal recalls the first.
-        losses: mean training loss of each epoch at that rate [epochs].
-    """
-
-    learner: "Learner"
-    validation: NDArray[np.float64]
-    picked: tuple[int, int]
-    losses: NDArray[np.float64]
-
-
-def tune(
-    config: Config,
-    data: Extreme,
-    *,
-    device: str = "cpu",
-    progress: Progress = iter,
-    checkpoint: Checkpoint = NO_CHECKPOINT,
-) -> Tuned:
-    """Train the method at each rate, and choose by validation pairs; errors as of :func:`train`."""
+    judging.check(data)
     fitted, held = split(data.train, config.seed)
     counts = torch.from_numpy(np.bincount(fitted.labels.indices, minlength=len(data.counts)))
     state = checkpoint.load() or {"rows": [], "best": {"recall": -1.0}}
@@ -194,17 +149,23 @@ def tune(
 
         rows.append(descent.train_epochs(learner, config.epochs, judged))
         checkpoint.save({"rows": rows, "best": best})
-    place, epoch = best["picked"]
-    learner = Learner(config, fitted, counts, config.rates[place], device)
+    learner = Learner(config, fitted, counts, config.rates[best["picked"][0]], device)
     with torch.no_grad():
         for name, table in learner.parameters.items():
             table.copy_(best["tables"][name])
-    validation, losses = np.moveaxis(np.array(rows), -1, 0)
-    return Tuned(learner, validation, (place, epoch), losses[place])
+    arrays, (validation, losses) = judging.judge(learner, data), np.moveaxis(np.array(rows), -1, 0)
+    pairs, ten = arrays["pairs"], judging.RECALLS.index(10)
+    popular = judging.most_frequent(data.counts, judging.RECALLS)
+    recalls = {"recall": arrays["found"][ten].sum(), "popularity": pairs[popular[ten]].sum()}
+    return Result(
+        {**arrays, "validation": validation, "picked": np.array(best["picked"])},
+        {name: float(found / pairs.sum()) for name, found in recalls.items()},
+        {"epoch": np.arange(config.epochs), "train_loss": losses[best["picked"][0]]},
+    )
 
 
 def split(part: Part, seed: int) -> tuple[Part, Part]:
-    """The pairs to train on, and the :data:`HELD_OUT` of them that choose, all examples in both."""
+    """All examples with the pairs to train on, and with the :data:`HELD_OUT` of them that choose."""
     row, label = part.labels.tocoo().coords
     held = np.random.default_rng((seed, 1)).permutation(len(row)) < int(HELD_OUT * len(row))
     fitted, chosen = (
@@ -215,16 +176,10 @@ def split(part: Part, seed: int) -> tuple[Part, Part]:
 
 
 class Learner(descent.Learner):
-    """A method in training.
-
-    Attributes:
-        features: the table E [F, width].
-        labels: the table V [L, width].
-        sparse: whether gradients are.
-    """
+    """A method in training: tables E [F, width] and V [L, width], with ``sparse`` or dense gradients."""
 
     def __init__(self, config: Config, part: Part, counts: Tensor, rate: float, device: str = "cpu") -> None:
-        """Start from the first weights, on training examples with the counts of their labels [L]."""
+        """Start from the first weights, on training examples and the counts of their labels [L]."""
         super().__init__(device)
         table = part.labels
         self.examples = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
@@ -265,9 +220,23 @@ class Learner(descent.Learner):
         return Uniform(len(self.log_prior), self.device).sample((m,), drawn)
 
     def losses(self, *batch: Tensor) -> Tensor:
-        """The mean loss, []."""
-        *x, own, uniform = batch
-        return self.loss(Bag(*x), own, uniform)
+        """The mean loss [] of a batch: a bag, a label of each example [B], and the draws of :meth:`draw`."""
+        *parts, own, uniform = batch
+        x, method = Bag(*parts), self.config.method
+        if method.law == "all":
+            scores = self.scores(x)
+            if method.loss == "softmax":
+                return cross_entropy(scores, own)
+            hits = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, own.unsqueeze(1), True)
+            positive = scores.gather(1, own.unsqueeze(1)).squeeze(1)
+            return decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
+        hidden = self.hidden(x)
+        negatives = self.negatives(own, uniform)
+        weights = negative_weights(method, negatives, own, self.log_prior).expand(len(own), -1).to(hidden.dtype)
+        positive, negative = (hidden * self.rows(own)).sum(1), hidden @ self.rows(negatives.ids[0]).T
+        if method.loss == "softmax":
+            return sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
+        return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
 
     def update(self) -> None:
         """Change the rows by their gradients."""
@@ -294,30 +263,6 @@ class Learner(descent.Learner):
     def scores(self, x: Bag) -> Tensor:
         """The scores of all labels [B, L]."""
         return self.hidden(x) @ self.rows().T
-
-    def loss(self, x: Bag, own: Tensor, uniform: Tensor) -> Tensor:
-        """The mean loss of a batch.
-
-        Args:
-            x: the examples' features.
-            own: a label of each [B].
-            uniform: see :meth:`draw`.
-        """
-        method = self.config.method
-        if method.law == "all":
-            scores = self.scores(x)
-            if method.loss == "softmax":
-                return cross_entropy(scores, own)
-            hits = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, own.unsqueeze(1), True)
-            positive = scores.gather(1, own.unsqueeze(1)).squeeze(1)
-            return decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
-        hidden = self.hidden(x)
-        negatives = self.negatives(own, uniform)
-        weights = negative_weights(method, negatives, own, self.log_prior).expand(len(own), -1).to(hidden.dtype)
-        positive, negative = (hidden * self.rows(own)).sum(1), hidden @ self.rows(negatives.ids[0]).T
-        if method.loss == "softmax":
-            return sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
-        return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
 
     def negatives(self, own: Tensor, uniform: Tensor) -> Negatives:
         """The shared negatives of a batch: ids and log q [1, m], hits [B, m]."""

@@ -1,7 +1,7 @@
 r"""Estimates of one softmax probability :math:`F = 1/(1+\sum_i a_i)`: logit evaluations, bias and standard deviation.
 
 Bias, deviation and cost are exact: integrals over Laplace transforms, no sampling. ``log_a`` [n] are the logits of the
-negatives minus that of the label, and k the number of reads or draws.
+negatives minus that of the label, and k the number of logit evaluations or draws.
 """
 
 import math
@@ -27,8 +27,8 @@ class Estimate:
     """An estimate of the softmax of one label.
 
     Attributes:
-        reads: expected number of logits of negatives that it computes, a repeated draw counted again.
-        bias: its mean minus the softmax; 0 where it has none by construction.
+        reads: expected number of logit evaluations of negatives, repeated draws included.
+        bias: its mean minus the softmax; exactly 0 for unbiased constructions.
         deviation: its standard deviation.
     """
 
@@ -57,12 +57,9 @@ def subset(log_a: Tensor, k: int) -> Estimate:
 
 
 def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
-    r"""The sampled softmax :math:`1/(1+\sum_{j\le k}a_{i_j}/(kq_{i_j}))` of k independent draws from q.
+    r"""The sampled softmax :math:`1/(1+\sum_{j\le k}a_{i_j}/(kq_{i_j}))` of k independent draws.
 
-    Args:
-        log_a: [n].
-        k: number of draws.
-        log_q: [n] logarithm of q; uniform if None.
+    ``log_q`` [n] is the logarithm of their distribution, by default uniform.
 
     Raises:
         ValueError: if a shape does not fit, q does not sum to 1 or is 0 where a is not, or k < 1.
@@ -73,7 +70,7 @@ def drawn(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
 
 
 def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
-    r"""Twice the sampled softmax of 2k draws minus the mean of those of either half, which takes 1/k out of the bias.
+    r"""Twice the sampled softmax of 2k draws minus the mean of those of either half: the bias has no 1/k term.
 
     With A and B the importance-weighted sums of the halves,
     :math:`T = \frac2{1+(A+B)/2} - \frac12\big(\frac1{1+A}+\frac1{1+B}\big)`. The mixed moment is a double integral,
@@ -83,8 +80,7 @@ def halves(log_a: Tensor, k: int, log_q: Tensor | None = None) -> Estimate:
 
     on nodes s and t whose exponentials are one product of matrices, :math:`e^{-(t+s/2)x} = e^{-tx}e^{-sx/2}`.
 
-    Arguments and errors as for :func:`drawn`; 2k logits are read. The variance is a difference of moments: its absolute
-    error is some 1e-12.
+    Arguments and errors as for :func:`drawn`. The absolute error of the variance is some 1e-12.
     """
     log_x, log_q = _draw(log_a, k, log_q)
     half = expectations.with_replacement(log_x - math.log(k), k, log_q)
@@ -128,7 +124,7 @@ def dyadic(log_a: Tensor, rate: float) -> Estimate:
 
 
 def front(estimates: Sequence[Estimate]) -> list[Estimate]:
-    """Those that no other one equals or beats in reads, size of the bias and deviation, all three at once."""
+    """The Pareto front: estimates that no other one equals or beats in evaluations, size of the bias and deviation."""
     values = [(estimate.reads, abs(estimate.bias), estimate.deviation) for estimate in estimates]
 
     def beaten(value: tuple[float, float, float]) -> bool:
@@ -139,7 +135,7 @@ def front(estimates: Sequence[Estimate]) -> list[Estimate]:
 
 @lru_cache(64)
 def _read(log_a: tuple[float, ...], k: int) -> expectations.Expectations:
-    """The sum that a uniform k-subset estimates: schedules ask for the same k again and again."""
+    """The sum that a uniform k-subset estimates, cached for schedules."""
     terms = torch.tensor(log_a, dtype=torch.float64) + math.log(len(log_a) / k)
     return expectations.expect(expectations.without_replacement(terms, k))
 

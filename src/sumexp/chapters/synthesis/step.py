@@ -1,21 +1,21 @@
 r"""The bar of exponentials of one label, and what each of five papers makes of it.
 
-With logits f and label y the terms are :math:`x_{y'} = e^{f_{y'} - f_y}`, and the softmax of the label is the share
-:math:`1/(1 + \sum_{y' \ne y} x_{y'})` that it has of a bar whose other pieces are the terms. Each paper puts other
-terms in their place; the label's piece keeps its length 1.
+With logits f and label y the terms are :math:`x_{y'} = e^{f_{y'} - f_y}`, and the softmax of the label is its share
+:math:`1/(1 + \sum_{y' \ne y} x_{y'})` of a bar. Each paper replaces the other terms; the label's piece keeps its
+length 1.
 
 ============  ====================================================  ==================================================
 name          terms                                                 share of the label
 ============  ====================================================  ==================================================
 softmax       :math:`x_{y'}`                                        p, the softmax
 sampled       :math:`N_{y'} x_{y'} / (m q_{y'})`                    sampled softmax, importance weights
-contrasted    :math:`N_{y'} x_{y'}`                                 what InfoNCE takes the logarithm of
+contrasted    :math:`N_{y'} x_{y'}`                                 the argument of InfoNCE's logarithm
 reweighted    :math:`N_{y'} x_{y'} / m`                             constant weights: classes count as they are drawn
 ranked        1 where :math:`f_{y'} > f_y`, 1/2 where they tie      one over the expected rank
 perturbed     :math:`x_{y'} e^{\gamma_{y'} - \gamma_y}`             perturbed softmax
 ============  ====================================================  ==================================================
 
-N counts how often each negative is among m draws with replacement from q, the label left out.
+N counts how often each negative is among m draws with replacement from q without the label.
 """
 
 import math
@@ -32,12 +32,12 @@ Name = Literal["softmax", "sampled", "contrasted", "reweighted", "ranked", "pert
 
 
 class Bar(NamedTuple):
-    """What one paper makes of the bar.
+    """A paper's bar.
 
     Attributes:
         terms: [classes] the pieces next to the label's piece of length 1; 0 at the label.
-        share: the label's share of this bar, one throw of the dice.
-        mean: its exact expectation over all throws; the share itself where nothing is random.
+        share: the label's share of this bar, for one random draw.
+        mean: its exact expectation; the share itself where nothing is random.
     """
 
     terms: Tensor
@@ -48,15 +48,10 @@ class Bar(NamedTuple):
 def bars(
     logits: Tensor, label: int, log_q: Tensor, m: int, generator: torch.Generator, noise: Noise | None = None
 ) -> dict[Name, Bar]:
-    r"""The bars of one label, all on the same logits and the same draws.
+    r"""The bars of one label, all on the same logits f [classes] and the same m draws from the proposal.
 
-    Args:
-        logits: [classes] finite logits f.
-        label: the class y that is right.
-        log_q: [classes] logarithm of the law that negatives are drawn from, up to a constant; the label is left out.
-        m: number of draws.
-        generator: for the draws and the perturbation.
-        noise: law of the perturbations :math:`\gamma`; standard Gumbel if None.
+    ``log_q`` [classes] is the proposal's logarithm up to a constant; the label is excluded. ``noise`` is that of the
+    perturbations :math:`\gamma`, by default standard Gumbel.
 
     Raises:
         ValueError: if logits are not a vector of finite numbers, the label is no class, m < 1, or no negative can be

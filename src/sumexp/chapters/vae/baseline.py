@@ -1,6 +1,6 @@
-r"""The constant model: independent pixels, each with its frequency among the training images.
+"""The constant model: independent pixels, each with its frequency among the training images.
 
-A decoder that ignores z learns it; its bound is where training stays on a plateau, and where it collapses to.
+A decoder that ignores z learns it; its bound is where training stays on a plateau or collapses to.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from sumexp.chapters.vae.training import binary
 
 @dataclass(frozen=True)
 class Constant:
-    """The images, and how many of the test images count, as in a `Stack`; 0 is all."""
+    """The images, and the number of test images as in a `Stack`."""
 
     source: Source
     test_images: int = 0
@@ -25,15 +25,9 @@ class Constant:
 def judge(
     config: Constant, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
-    r"""The mean of :math:`-\log p(x)` of the constant model over test images, in nats an image.
+    r"""The mean of :math:`-\log p(x)` of the constant model over test images, in nats an image, ``nats``.
 
     A pixel that is black in a of n training images has the probability (a + 1) / (n + 2).
-
-    Returns:
-        metrics: ``nats``.
-
-    Raises:
-        DataError: if the data set is absent, damaged or undeclared.
     """
     data = datasets.images(config.source)
     train, test = (binary(part, torch.float64, "cpu") for part in (data.train, data.test))

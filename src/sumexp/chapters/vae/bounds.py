@@ -25,17 +25,12 @@ from sumexp.chapters.vae import posterior, stack
 from sumexp.chapters.vae.config import Divergence, Member
 
 BLOCK = {"cpu": 1 << 11, "cuda": 1 << 16}
-"""Images held at once, those of all members together: on a CPU what its caches hold."""
+"""Images held at once, of all members together: on a CPU as many as fit into its caches."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Negative bounds of each image with hard samples.
-
-    Attributes:
-        value: with the KL divergence of the law of the samples: bounds -log p(x) in expectation, [S, B].
-        published: with the KL divergence of softmax(logits) [S, B].
-    """
+    """Negative bounds [S, B] of hard samples: with the KL of their distribution, and as published."""
 
     value: Tensor
     published: Tensor
@@ -50,18 +45,9 @@ def relaxed_loss(
     samples: int,
     generator: torch.Generator,
 ) -> Tensor:
-    """The training loss on other images: -log p(x | z) at relaxed samples plus the KL term of each member.
+    """The training loss on other images: -log p(x | z) at relaxed samples plus the KL term of each member, [S, B].
 
-    Args:
-        parameters: of the stack.
-        members: the models [S].
-        temperatures: of each [S].
-        x: images of 0 and 1, [B, P].
-        samples: draws of z per image.
-        generator: on the device of the parameters.
-
-    Returns:
-        [S, B], float64.
+    Images x are 0 and 1, [B, P], temperatures [S], and ``samples`` the draws of z per image. The result is in float64.
 
     Raises:
         ValueError: if there is no image, or no sample.
@@ -82,7 +68,7 @@ def hard_bound(
 ) -> Bound:
     """The negative bounds of all members with hard samples, float64; arguments and errors as of :func:`relaxed_loss`.
 
-    Members share images and uniform numbers, so their differences have less noise than their bounds.
+    Members share images and uniform numbers, which reduces the variance of their differences.
     """
     values: list[Tensor] = []
     published: list[Tensor] = []
@@ -104,13 +90,10 @@ def importance(
     counts: Sequence[int],
     generator: torch.Generator,
 ) -> Tensor:
-    r"""The estimates :math:`-\log\frac1n\sum_{s=1}^n p(x\mid z_s)\,p(z_s)/q(z_s)` with :math:`z_s\sim q`.
+    r"""The estimates :math:`-\log\frac1n\sum_{s=1}^n p(x\mid z_s)\,p(z_s)/q(z_s)`, :math:`z_s\sim q`, [S, counts, B].
 
     Their expectations are upper bounds of -log p(x) that fall to it as n grows; n = 1 gives the true bound. Estimates
     of different n share their first samples. The arguments are those of :func:`relaxed_loss`, and the counts n.
-
-    Returns:
-        [S, counts, B], float64; the decoder works in the type of the parameters.
 
     Raises:
         ValueError: if there is no image, or the counts do not rise from 1 or more.

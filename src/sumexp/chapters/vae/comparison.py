@@ -1,10 +1,10 @@
 """Runs of trained stacks by case, temperatures chosen on validation, and differences paired by seed.
 
-A case is a member but for its seed, which is set to 0; its runs are ordered by seed.
+A case is a member with its seed set to 0; its runs are ordered by seed.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -26,7 +26,7 @@ class Trained:
     """The runs of a case.
 
     Attributes:
-        seeds: theirs, rising.
+        seeds: in ascending order.
         losses: the training loss of every epoch [seeds, epochs].
         validation: each criterion on the validation images [seeds, images].
         test: each criterion on the test images [seeds, images].
@@ -45,31 +45,23 @@ Cases: TypeAlias = Mapping[Member, Trained]
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one case lies above another.
-
-    Attributes:
-        apart: the differences [seeds, images].
-    """
+    """The differences ``apart`` of two cases, [seeds, images]."""
 
     apart: Values
 
     @property
     def seeds(self) -> Interval:
-        """The mean difference over images: its interval over seeds, paired."""
+        """The interval over seeds of the mean difference over images."""
         return interval(self.apart.mean(1))
 
     @property
     def images(self) -> Interval:
-        """The mean difference over seeds: its interval over images."""
+        """The interval over images of the mean difference over seeds."""
         return interval(self.apart.mean(0))
 
 
 def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
-    """The runs of a stack by case.
-
-    Raises:
-        ValueError: if two members are the same, or the arrays are not of as many.
-    """
+    """The runs of a stack by case; a ValueError if two members are equal, or the arrays have another number of them."""
     count = len(stack.members)
     if len(set(stack.members)) < count or len(np.asarray(arrays["test_bound"])) != count:
         raise ValueError(
@@ -97,17 +89,21 @@ def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trai
 
 
 def joined(first: Cases, second: Cases) -> dict[Member, Trained]:
-    """The cases of two stacks of a data set; of a case that is in both the seeds of both."""
+    """The cases of two stacks of a data set; a case that is in both has the seeds of both."""
     both = {case: _joined(first[case], second[case]) for case in first.keys() & second.keys()}
     return {case: both.get(case, runs) for case, runs in {**first, **second}.items()}
 
 
 def _joined(first: Trained, second: Trained) -> Trained:
-    def parts(name: str) -> dict[Criterion, Values]:
-        return {each: np.concatenate([getattr(first, name)[each], getattr(second, name)[each]]) for each in CRITERIA}
+    def both(one: Any, other: Any) -> Any:
+        return (
+            {key: both(one[key], other[key]) for key in one}
+            if isinstance(one, Mapping)
+            else np.concatenate([one, other])
+        )
 
-    losses, by_count = (np.concatenate([getattr(first, n), getattr(second, n)]) for n in ("losses", "by_count"))
-    return Trained((*first.seeds, *second.seeds), losses, parts("validation"), parts("test"), by_count)
+    parts = (both(getattr(first, field.name), getattr(second, field.name)) for field in fields(Trained)[1:])
+    return Trained((*first.seeds, *second.seeds), *parts)
 
 
 def training_loss(first: Trained, second: Trained) -> list[Interval]:
@@ -125,7 +121,7 @@ def speed(first: Trained, second: Trained) -> Interval:
 def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
     """The difference ``first - second`` of a criterion on the test images; a ValueError if the seeds differ.
 
-    Where one of them has means over images alone, so has the difference.
+    If only means over images are available for one of them, the difference is that of the means.
     """
     _check(first, second)
     pair = [first.test[criterion], second.test[criterion]]
@@ -150,9 +146,9 @@ SHOWN = frozenset({"images", "shown", "reconstructions", "imagined", "probe", "p
 
 
 def condensed(arrays: Mapping[str, NDArray[Any]], shown: bool, judged: bool) -> dict[str, NDArray[Any]]:
-    """The arrays of a stack with means over images in place of a number for each image.
+    """The arrays of a stack with means over images in the place of the numbers of each image.
 
-    Stacks that are ``shown`` keep their pictures, those that are ``judged`` the numbers of the test images.
+    Stacks that are ``shown`` keep their images, those that are ``judged`` the numbers of the test images.
     """
 
     def kept(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -169,7 +165,7 @@ def _check(first: Trained, second: Trained) -> None:
 
 
 def temperatures(cases: Cases, family: Member) -> dict[Temperature, Trained]:
-    """The runs of a family, which is a case but for its temperature, by temperature."""
+    """The runs of a family, a case without its temperature, by temperature."""
     return {
         case.temperature: runs
         for case, runs in cases.items()
@@ -178,11 +174,7 @@ def temperatures(cases: Cases, family: Member) -> dict[Temperature, Trained]:
 
 
 def chosen(cases: Cases, family: Member, criterion: Criterion) -> Member:
-    """The case of a family that the validation images choose by a criterion, on average over seeds.
-
-    Raises:
-        ValueError: if there is no case of the family.
-    """
+    """The case of a family with the best criterion on validation images, mean over seeds; else a ValueError."""
     by_temperature = temperatures(cases, family)
     if not by_temperature:
         raise ValueError(f"there is no run of {family} at any temperature")
@@ -191,12 +183,11 @@ def chosen(cases: Cases, family: Member, criterion: Criterion) -> Member:
 
 
 def decides(differences: Sequence[Interval], parts: int = 1) -> Decision:
-    """What the training losses at several temperatures say, by the rule of `chapters.vae.grids`.
+    """The verdict of the training losses at several temperatures, by the rule of `chapters.vae.grids`.
 
-    ``shown`` if all lie below zero, ``excluded`` if all lie above it at ``1 - (1 - c) / parts``; else the temperature
-    would decide. The interval is the one that reaches nearest to zero, or the widest across it.
-
-    Of ``parts`` such sets that decide one claim each can exclude it. The intervals have one confidence c.
+    ``shown`` if all intervals, of one confidence c, lie below zero; ``excluded`` if all lie above it at
+    ``1 - (1 - c) / parts``, for ``parts`` such sets that decide one claim; otherwise undecided, by the interval that
+    comes closest to zero or is widest across it.
     """
     below = intervals.all_below(differences)
     if below.verdict == "shown":

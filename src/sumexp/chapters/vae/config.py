@@ -17,13 +17,8 @@ class Temperature:
     r"""The schedule :math:`\tau_t = \max(\tau_{\min}, \tau_0e^{-rt})`, t the step, refreshed every ``every`` steps.
 
     The public code refreshes at the end of a step t that is a multiple of ``every``, so that step t + 1 is the first
-    to see :math:`\tau_t`: steps 0 to 1000 have :math:`\tau_0`, steps 1001 to 2000 have :math:`\tau_{1000}`.
-
-    Attributes:
-        start: temperature at the first step.
-        rate: r per step; 0 keeps the temperature fixed.
-        floor: the least temperature.
-        every: steps between two refreshes.
+    to see :math:`\tau_t`: steps 0 to 1000 have :math:`\tau_0`, steps 1001 to 2000 have :math:`\tau_{1000}`. Here
+    ``start`` is :math:`\tau_0`, ``rate`` r (0 for a fixed temperature) and ``floor`` :math:`\tau_{\min}`.
     """
 
     start: float = 1.0
@@ -45,20 +40,14 @@ class Temperature:
 
 
 def public(steps: int) -> Temperature:
-    """The schedule of the public code, from 1 to 0.225 in 150,000 steps, compressed into ``steps``.
-
-    That is 300 epochs of 500 steps; for 150,000 it is ``Temperature()``.
-
-    Raises:
-        ValueError: if there is no step.
-    """
+    """The schedule of the public code, from 1 to 0.225 in 150,000 steps (300 epochs), compressed into ``steps``."""
     if steps < 1:
         raise ValueError(f"steps is {steps}; it must be at least 1")
     return Temperature(rate=1.5 / steps, every=max(1, round(steps / 150)))
 
 
 def fixed(temperature: float) -> Temperature:
-    """A schedule that stays where it is."""
+    """A fixed temperature."""
     return Temperature(start=temperature, rate=0.0, floor=temperature)
 
 
@@ -67,13 +56,9 @@ class Member:
     """One model of a stack; two members of the same seed share initial weights, data order and uniform numbers.
 
     Attributes:
-        noise: the law of the perturbations.
-        scale: factor on the standard noise; sqrt(pi^2/6) gives a Gaussian the variance of the Gumbel.
-        divergence: ``softmax``: the KL term of softmax(logits), as published; ``exact``: of the law of the argmax.
-        categories: K.
-        temperature: schedule of the relaxation.
-        straight_through: whether the forward pass takes the argmax.
-        seed: of everything random.
+        scale: factor on the standard noise; sqrt(pi^2/6) gives a Gaussian the variance of the Gumbel. divergence: the
+        KL term: ``softmax`` of softmax(logits), as published; ``exact`` of the distribution of the argmax. categories:
+        K. straight_through: whether the forward pass takes the argmax.
     """
 
     noise: NoiseName = "gumbel"
@@ -97,18 +82,16 @@ class Stack:
     """A data set and the models that are trained on it together; all share the sizes and the optimiser.
 
     Attributes:
-        source: the data set.
         members: the models, all of one K.
         variables: N, the number of categorical variables.
         hidden: width of the hidden layers.
-        epochs: passes over the training images.
-        batch: images a step; the last step of an epoch takes what is left.
+        batch: images a step; the last batch of an epoch may be smaller.
         learning_rate: of Adam.
-        images: how many training images are used, the first of them; 0 means all.
+        images: number of training images, the first of them; 0 means all.
         precision: of the training; evaluation is in float64 where it is a probability.
         samples: samples of z an image for loss and bound.
         importance: samples of z a test image for the estimate of log p(x); at most 30 for a validation image.
-        test_images: how many images are judged, the first of the test images and of those for validation; 0 means all.
+        test_images: number of test and validation images that are evaluated, the first of them; 0 means all.
     """
 
     source: Source = "digits"

@@ -6,8 +6,8 @@ the logits is a sum over :math:`K^N` states. The estimate is the gradient of
 :math:`\tau` falls, its bias falls and its variance rises.
 
 Noise of scale s with logits :math:`s\,\ell` at temperature :math:`s\,\tau` gives the same z and q, and gradients 1/s of
-those of scale 1: matching the variances of two noises only changes the temperature. Noises are comparable where their q
-are equal, relative to the size of the exact gradient.
+those of scale 1: matching the variances of two noises only changes the temperature. So noises are compared at equal q,
+relative to the size of the exact gradient.
 
 Source: Jang, Gu and Poole; Maddison, Mnih and Teh; Cohen Indelman and Hazan, section 6.2.
 """
@@ -35,12 +35,7 @@ BLOCKS = 20
 
 @dataclass(frozen=True)
 class Problem:
-    """A small model as the decoder sees it.
-
-    Attributes:
-        loss: -log p(x_b | z) of B images.
-        q: the law of z given each image [B, N, K].
-    """
+    """A small model as the decoder sees it: -log p(x_b | z) of B images, and q(z) given each image [B, N, K]."""
 
     loss: Loss
     q: Tensor
@@ -54,9 +49,9 @@ class Quality:
         exact: the exact gradient in the logits [S, B, N, K].
         mean: of the estimator, over the draws [S, B, N, K].
         size: norm of the exact gradient [S].
-        bias: norm of the estimator's bias, relative to it; the noise of the mean is subtracted [S].
+        bias: norm of the estimator's bias, relative to ``size``, corrected for the noise of the mean [S].
         bias_error: its standard error [S].
-        deviation: root of the total variance of one draw, relative to the size [S].
+        deviation: root of the total variance of one draw, relative to ``size`` [S].
     """
 
     exact: Tensor
@@ -78,13 +73,7 @@ def states(variables: int, categories: int) -> Tensor:
 
 
 def exact(loss: Loss, logits: Tensor, members: Sequence[Member]) -> Tensor:
-    r"""The gradient of :math:`\sum_b\mathbb E_{z\sim q_b}f_b(z)` in the logits, by enumeration.
-
-    Args:
-        loss: f of each image.
-        logits: [S, B, N, K], float64; all members have K categories.
-        members: whose noise gives q [S].
-    """
+    r"""The gradient of :math:`\sum_b\mathbb E_{z\sim q_b}f_b(z)` in the logits [S, B, N, K], by enumeration."""
     leaf = logits.detach().requires_grad_()
     z = states(*logits.shape[2:]).to(logits.device)
     with torch.no_grad():
@@ -97,17 +86,8 @@ def exact(loss: Loss, logits: Tensor, members: Sequence[Member]) -> Tensor:
 def quality(loss: Loss, logits: Tensor, members: Sequence[Member], samples: int, generator: torch.Generator) -> Quality:
     """Bias and variance of each member's gradient estimator, by seeded draws against the exact gradient.
 
-    All members see the same uniform numbers; each has the temperature of its first step.
-
-    Args:
-        loss: f of each image, differentiable.
-        logits: [S, B, N, K], float64; all members have K categories.
-        members: noise, scale, temperature and straight-through of each [S].
-        samples: draws; a multiple of BLOCKS.
-        generator: of the uniform numbers.
-
-    Raises:
-        ValueError: if the number of draws is no positive multiple of BLOCKS.
+    All members see the same uniform numbers; each has the temperature of its first step. Logits are [S, B, N, K],
+    float64, and ``samples`` is a positive multiple of BLOCKS, else a ValueError.
     """
     if samples < BLOCKS or samples % BLOCKS:
         raise ValueError(f"samples is {samples}; it must be a positive multiple of {BLOCKS}")
@@ -157,12 +137,10 @@ def _estimates(
 
 
 def equal_laws(q: Tensor, members: Sequence[Member]) -> Tensor:
-    """The logits at which the argmax of every member has the law q.
-
-    From positive q [B, N, K] to [S, B, N, K], float64, each row with sum zero.
+    """The logits [S, B, N, K], of sum zero in each row, at which every argmax has the distribution q [B, N, K].
 
     Raises:
-        ValueError: if q is no law, or has an entry 0.
+        ValueError: if q is no distribution, or has an entry 0.
     """
     laws = {posterior.noise(member) for member in members}
     by_law = {law: argmax_parameters(q, law) for law in laws}
@@ -178,20 +156,10 @@ def problem(
     steps: int = 100,
     seed: int = 0,
 ) -> Problem:
-    r"""A small categorical VAE, trained by Adam on the exact bound of all images, without any sampling.
+    """A small categorical VAE, trained by Adam at rate 0.01 on the exact bound of all images of 0 and 1, [n, P].
 
-    Args:
-        images: of 0 and 1, [n, P].
-        kept: how many images make up the problem, the first of them.
-        variables: N.
-        categories: K.
-        hidden: width of the hidden layers.
-        steps: of Adam at rate 0.01, each on all images.
-        seed: of the initial weights.
-
-    Returns:
-        the decoder's loss and the posterior of the first images; no probability below 1e-4, a smoothing that keeps the
-        parameters of every noise finite.
+    It has N ``variables`` of K ``categories``. The result is the decoder's loss and the posterior of the first ``kept``
+    images; probabilities are at least 1e-4, which keeps the parameters of every noise finite.
     """
     x, member = images.double(), Member(categories=categories, seed=seed)
     parameters = stack.initial((member,), x.shape[1], variables, hidden, torch.float64, str(x.device))

@@ -67,17 +67,16 @@ TEMPERATURES = (0.1, 0.15, 0.25, 0.4, 0.6, 1.0)
 
 @dataclass(frozen=True)
 class Plan:
-    """What is trained on a data set.
+    """The training runs on a data set.
 
     Attributes:
         epochs: of every run but the longer ones.
-        seeds: of every family.
         temperatures: the fixed ones.
         side: whether `SIDE` is trained, at the public schedule.
         crossed: whether it is trained at the fixed temperatures too.
-        longer: whether the longer runs are.
+        longer: whether the longer runs are trained.
         settings: other fields of the stacks.
-        importance: samples for the estimate of -log p(x) at the public schedule, where it is shown to have settled.
+        importance: samples for the estimate of -log p(x) at the public schedule, where it is shown to have converged.
         width: the most models of a stack that has several temperatures; by default each stack has one.
         together: the seeds of one stack; 0 means all.
     """
@@ -128,7 +127,7 @@ def grid(profile: str, sources: Sequence[str]) -> tuple[Stack, ...]:
 
 
 def stacks(source: Source, plan: Plan) -> tuple[Stack, ...]:
-    """What a plan trains on a data set, the public schedule first."""
+    """The stacks of a plan on a data set, the public schedule first."""
     together = plan.together or plan.seeds
     groups = (range(plan.seeds)[start : start + together] for start in range(0, plan.seeds, together))
     return tuple(stack for seeds in groups for stack in _stacks(source, plan, seeds))
@@ -182,7 +181,7 @@ def seconds(stack: Stack) -> dict[str, float]:
 
 
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
-    """The runs of a profile on the data sets that are there."""
+    """The runs of a profile on the available data sets."""
     asked = grid(profile, [name for name in get_args(Source) if present(name)])
     first = {stack.source: stack for stack in reversed(asked)}
     cases = {source: _cases(stack) for source, stack in first.items()}

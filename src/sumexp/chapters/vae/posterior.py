@@ -22,16 +22,12 @@ _NOISES: Mapping[NoiseName, type[batched.Common]] = {"gumbel": Gumbel, "gaussian
 
 
 def noise(member: Member) -> batched.Common:
-    """The law of the member's perturbations."""
+    """The distribution of the member's perturbations."""
     return _NOISES[member.noise](scale=member.scale)
 
 
 def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
-    r"""log q of every category under the noise of each member [S, B, N, K], differentiable once.
-
-    Args:
-        logits: [S, B, N, K], float32 or float64.
-        members: the models [S].
+    """log q of every category under the noise of each member [S, B, N, K], float32 or float64, differentiable once.
 
     Raises:
         ValueError: if there are not S members.
@@ -40,17 +36,9 @@ def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
 
 
 def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
-    r"""The sum over variables of :math:`\mathrm{KL}(q\,\|\,\text{uniform}) = \log K + \sum_i q_i\log q_i`.
+    r""":math:`\mathrm{KL}(q\,\|\,\text{uniform}) = \log K + \sum_i q_i\log q_i` in nats, summed over variables, [S, B].
 
-    Args:
-        logits: as in :func:`log_probabilities`.
-        members: the models [S]; with ``divergence`` "exact" q is the true law, with "softmax" it is softmax(logits).
-
-    Returns:
-        [S, B], in nats, differentiable once.
-
-    Raises:
-        ValueError: as :func:`log_probabilities`.
+    With ``divergence`` "exact" q is that of :func:`log_probabilities`, with "softmax" it is softmax(logits).
     """
     return torch.cat(
         [

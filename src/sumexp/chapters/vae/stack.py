@@ -91,7 +91,7 @@ _QUANTILE: Mapping[NoiseName, Callable[[Tensor], Tensor]] = {
 
 
 def perturbations(uniforms: Tensor, members: Sequence[Member]) -> Tensor:
-    """The scale of each member times the quantile of its noise [S, ...]; equal uniforms give comonotone noises."""
+    """The noise of each member [S, ...] at the quantiles ``uniforms``; equal uniforms give comonotone noises."""
     return torch.cat(
         [
             _QUANTILE[case.noise](part) if case.scale == 1 else case.scale * _QUANTILE[case.noise](part)
@@ -101,15 +101,10 @@ def perturbations(uniforms: Tensor, members: Sequence[Member]) -> Tensor:
 
 
 def relaxed(logits: Tensor, uniforms: Tensor, members: Sequence[Member], temperatures: Tensor) -> Tensor:
-    r"""The Perturb-Softmax :math:`z = \mathrm{softmax}((\ell + \gamma)/\tau)` of every variable.
+    r"""The Perturb-Softmax :math:`z = \mathrm{softmax}((\ell + \gamma)/\tau)` of every variable, [S, B, N, K].
 
-    A member with ``straight_through`` takes :math:`e_{\arg\max}` for z, with the gradient of the softmax.
-
-    Args:
-        logits: [S, B, N, K].
-        uniforms: inside (0, 1), [S, B, N, K]; the noise :math:`\gamma` is their quantile.
-        members: the models [S].
-        temperatures: :math:`\tau` of each [S].
+    A member with ``straight_through`` takes :math:`e_{\arg\max}` for z, with the gradient of the softmax. The noise
+    :math:`\gamma` is the quantile of the uniforms, inside (0, 1); temperatures :math:`\tau` are [S].
     """
     noisy = logits + perturbations(uniforms, members)
     scores = noisy / temperatures.view(-1, 1, 1, 1)
@@ -137,6 +132,6 @@ def one_hot_of(which: Tensor, classes: Tensor) -> Tensor:
 def alike(
     tensor: Tensor, members: Sequence[Member], key: Callable[[Member], Hashable]
 ) -> Iterator[tuple[Member, Tensor]]:
-    """The slices of a tensor [S, ...] that belong to neighbouring members of equal key, each with its first member."""
+    """The slices of a tensor [S, ...] for each run of members with equal key, each with its first member."""
     runs = [list(run) for _, run in groupby(members, key)]
     return zip((run[0] for run in runs), torch.split(tensor, [len(run) for run in runs]), strict=True)

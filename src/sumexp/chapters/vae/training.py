@@ -6,10 +6,8 @@ The loss of a member at a step is, over the B images of its batch,
           \qquad z_b = \mathrm{softmax}\big((\ell(x_b) + \gamma_b)/\tau\big),
 
 with one draw of the noise per image, and the KL term of the member's ``divergence``. The stack descends the sum over
-its members; Adam works elementwise, so members do not interact.
-
-All random numbers come from generators of (seed, purpose, epoch). So members of equal seed share initial weights, order
-of the images and uniform numbers, and a resumed run equals an uninterrupted one.
+its members; Adam works elementwise, so members do not interact. Members of equal seed share initial weights, order of
+the images and uniform numbers.
 
 Source: Cohen Indelman and Hazan, section 6.2 and appendix 9.2; the public code of Direct-VAE for what they leave open.
 """
@@ -45,9 +43,6 @@ PROBED = 200
 VALIDATED = 30
 """The most samples of z a validation image, for the estimate of -log p(x)."""
 
-HISTORY = ("epoch", "member", "train_loss")
-"""The columns of the history; see :func:`train`."""
-
 
 def train(
     config: Stack,
@@ -58,13 +53,13 @@ def train(
     progress: Progress = iter,
     checkpoint: Checkpoint = NO_CHECKPOINT,
 ) -> Result:
-    """Train the stack on ``data``, by default its source, rounded to 0 and 1, and measure it on the test images.
+    """Train the stack on ``data``, by default its source, rounded to 0 and 1, and evaluate it on the test images.
 
     Returns:
         arrays: of the S members after the last epoch, in nats, of each of B images, the first ``test_images`` of
         ``part``, which is ``validation`` or ``test``
 
-        - ``{part}_relaxed`` [S, B]: what training descends, at the last step's temperature;
+        - ``{part}_relaxed`` [S, B]: the training loss, at the last step's temperature;
         - ``{part}_published`` [S, B]: the negative bound as published, hard samples with the KL of softmax(logits);
         - ``{part}_bound`` [S, B]: with the KL of the true q, so that its mean bounds -log p(x) from above;
         - ``{part}_likelihood`` [S, B]: the importance-weighted estimate of -log p(x) of the most samples;
@@ -75,11 +70,9 @@ def train(
           images;
 
         metrics: the means over members of the last training loss and the test bound;
-        history: for each epoch and member ``epoch``, ``member`` and ``train_loss``, the mean relaxed loss of the steps.
+        history: for each epoch and member ``epoch``, ``member`` and the mean relaxed ``train_loss``.
 
     Raises:
-        DataError: if the data set is absent, damaged or undeclared.
-        FloatingPointError: if the loss of a member is not finite.
         ValueError: if a part has no image, or the parts differ in their pixels.
     """
     data = data or datasets.images(config.source)
@@ -94,15 +87,11 @@ def train(
         return [[epoch, s, loss] for s, loss in enumerate(losses)]
 
     table = np.array(descent.train_epochs(learner, config.epochs, rows, progress=progress, checkpoint=checkpoint))
-    history: Arrays = {name: table[:, i] for i, name in enumerate(HISTORY)}
-    history |= {name: history[name].astype(np.int64) for name in ("epoch", "member")}
+    epoch, member = table[:, :2].T.astype(np.int64)
+    history: Arrays = {"epoch": epoch, "member": member, "train_loss": table[:, 2]}
     arrays = evaluate(config, learner.parameters, learner.step - 1, validation, test)
-    last = table[-len(config.members) :].mean(0)
-    metrics = {
-        "train_loss": float(last[HISTORY.index("train_loss")]),
-        "test_bound": float(arrays["test_bound"].mean()),
-    }
-    return Result(arrays, metrics, history)
+    last = float(table[-len(config.members) :].mean(0)[2])
+    return Result(arrays, {"train_loss": last, "test_bound": float(arrays["test_bound"].mean())}, history)
 
 
 @torch.no_grad()

@@ -11,15 +11,11 @@ GROUPS: tuple[Group, ...] = ("head", "torso", "tail")
 
 
 def groups(counts: NDArray[np.int64], rule: Rule) -> dict[Group, NDArray[np.bool_]]:
-    r"""The groups, [C] each; one without a class is left out.
+    """Head, torso and tail [C], without empty groups, by the training ``counts`` of the classes [C].
 
-    ``numbers``: head has 100 training examples or more, tail fewer than 20; where the most frequent class has not 500
-    but n, both are times n/500. ``quantiles``: head lies above the 66 % quantile of the counts, torso above that of
-    33 %, tail is the rest.
-
-    Args:
-        counts: training examples of each class [C].
-        rule: of images or of retrieval.
+    ``numbers``: head has 100 training examples or more, tail fewer than 20; where the most frequent class has n instead
+    of 500, both are times n/500. ``quantiles``: head is above the 66 % quantile of the counts, torso above that of 33
+    %.
 
     Raises:
         ValueError: if the rule is unknown, or there is no class or no example.

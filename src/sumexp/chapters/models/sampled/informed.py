@@ -5,9 +5,9 @@ its posterior is :math:`p_y \propto \pi_y r^{[y=t]}`, and with the minimiser f o
 
 .. math:: a_t(r) = b_t - \frac{\sum_{y\ne t} p_y b_y}{1-p_t}, \qquad b_y = f_y - \log p_y,
 
-is what the method adds to the score of t compared with the others. For consistent methods it is 0 for all r, for a
-margin :math:`-\log\pi_y` over all labels the same for all r. For others it depends on r, so two methods that agree
-without information may differ with it. It was computed after the runs, and is no part of their prediction.
+is what the method adds to the score of t compared with the others. It is 0 for consistent methods, independent of r for
+a margin :math:`-\log\pi_y` over all labels, and otherwise depends on r: two methods that agree without information may
+differ with it. It was computed after the runs, and is no part of their prediction.
 """
 
 import torch
@@ -19,22 +19,10 @@ from sumexp.negatives import consistency
 
 
 def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
-    """:math:`a_t(r)`: the amount that a method adds to the logit of class t, if the evidence for t is ``ratio``.
+    """:math:`a_t(r)`: what a method adds to the logit of class t = ``label``, where its evidence is r = ``ratio``.
 
-    Args:
-        method: of the softmax loss.
-        prior: frequencies of the classes [C], all positive.
-        label: t.
-        ratio: r, the factor of the odds of t.
-
-    Raises:
-        ValueError: if the method is of the contrastive loss, the label is no class, or the ratio not positive.
+    ``prior`` has the frequencies of the classes [C], all positive; the method is of the softmax loss.
     """
-    if method.loss == "contrastive" or not 0 <= label < len(prior) or not ratio > 0:
-        raise ValueError(
-            f"method {method.name!r}, label {label} of {len(prior)}, ratio {ratio}; give a method of the softmax loss, "
-            "a class, and a positive ratio"
-        )
     posterior = prior.clone()
     posterior[label] *= ratio
     posterior /= posterior.sum()
@@ -44,14 +32,6 @@ def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
 
 
 def offset(method: Method, prior: Tensor, posterior: Tensor) -> Tensor:
-    r"""What the method adds to the score of each class where an example has a posterior of its own, [C].
-
-    That is :math:`b_y`, less its mean under the posterior.
-
-    Args:
-        method: of the softmax loss.
-        prior: frequencies of the classes [C], all positive: those of within-batch negatives, of weights and margins.
-        posterior: :math:`p` [C], all positive.
-    """
+    """:math:`b_y` less its mean under the ``posterior`` p [C] of an example, [C]; prior and posterior are positive."""
     scores = consistency.minimiser(prediction.losses(method, prior), posterior) - posterior.log()
     return scores - posterior @ scores

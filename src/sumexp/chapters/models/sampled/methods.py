@@ -1,8 +1,8 @@
-r"""Methods with and without sampled negatives, and their losses on a batch.
+"""Methods with and without sampled negatives, and their losses on a batch.
 
 Several methods are trained side by side on the scores of all classes [S, B, C]; those of one law and one m have the
-same draws, hits left out or kept. The negatives of an example are m draws of the law: uniform, or the labels of the
-next m examples of the batch, which is in random order: m of the B - 1 others.
+same draws. The negatives of an example are m uniform draws, or the labels of the next m examples of the batch, which is
+in random order: m of the B - 1 others.
 
 Source: Rawat et al., sections 2 and 5.
 """
@@ -43,17 +43,17 @@ SCHEMES: tuple[Weighting, ...] = ("constant", "importance", "relative", "tail")
 
 @dataclass(frozen=True, order=True)
 class Method:
-    r"""What a classifier is trained on.
+    """The loss and the negatives of a classifier.
 
     Attributes:
         loss: the softmax cross entropy, or the contrastive loss of cosines.
-        law: where the negatives come from: ``all`` labels, drawn ``uniform``\ ly, or the ``batch``'s other labels.
+        law: ``all`` labels, or negatives that are ``uniform`` draws or the ``batch``'s other labels.
         weighting: of the negatives: a margin for ``all``, else a column of Table 1 or the tail weights.
         negatives: m; 0 for ``all``.
-        hits: whether negatives of the example's own label are left out or kept.
+        hits: whether accidental hits are masked or kept.
 
     Raises:
-        ValueError: if the parts do not fit one another.
+        ValueError: if the parts do not fit together.
     """
 
     loss: Loss = "softmax"
@@ -151,7 +151,7 @@ def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log
 
 
 def alike(methods: Sequence[Method]) -> Iterator[tuple[list[int], list[Method]]]:
-    """The places of the methods that differ in their weighting alone, and those methods."""
+    """Indices and methods of each group of methods that differ in their weighting alone."""
 
     def key(i: int) -> tuple[str, str, int, str]:
         method = methods[i]
@@ -180,7 +180,7 @@ def negative_weights(method: Method, negatives: Negatives, labels: Tensor, log_p
 
 
 def log_margins(method: Method, log_prior: Tensor) -> Tensor:
-    r"""The margins :math:`\log\rho_{yy'}` of a loss over all labels, [C, C] or what broadcasts to it."""
+    r"""The margins :math:`\log\rho_{yy'}` of a loss over all labels, [C, C] or broadcastable to it."""
     positive, negative = log_prior.unsqueeze(1), log_prior.unsqueeze(0)
     match method.weighting:
         case "logit-adjusted":

@@ -1,15 +1,14 @@
 r"""The offset that theory predicts for each method before training, from the label frequencies alone.
 
-Let :math:`\pi` be the frequencies, and let x say nothing. The exact minimiser f of the method's implicit loss then
-scores class y by :math:`f_y`, the true scores are :math:`\log\pi_y`, and
+Let :math:`\pi` be the frequencies, and let x carry no information. The exact minimiser f of the method's implicit loss
+then scores class y by :math:`f_y`, the true scores are :math:`\log\pi_y`, and
 
 .. math:: b_y = f_y - \log\pi_y - \text{mean over all classes}
 
-is what the method adds to a class: a method with a larger b on the rare classes takes more examples for rare ones. So
-of two methods *the one with the larger mean b on a group is predicted to err less there.* That is ``offset``, and it
-alone makes the predicted order. Methods whose offsets agree, such as all that are consistent, tie.
+is what the method adds to a class. So of two methods *the one with the larger mean b on a group is predicted to err
+less there*: the predicted order. Methods whose offsets agree, such as all that are consistent, tie.
 
-The minimisers are exact, by Newton's method on the implicit loss. The contrastive loss is a sum over classes; with
+Newton's method on the implicit loss gives f. The contrastive loss is a sum over classes; with
 :math:`N_y = \sum_{y'\ne y}\pi_{y'}\rho_{y'y}` its minimiser is :math:`f_y = \pi_y/(\pi_y + N_y)`,
 whose logarithm stands for f.
 """
@@ -31,12 +30,7 @@ from sumexp.negatives import consistency, population, schemes
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is predicted: for which label frequencies and which methods.
-
-    Attributes:
-        counts: training examples of each class [C].
-        methods: the methods.
-        rule: which classes are head, torso and tail.
+    """The label frequencies [C] and methods of a prediction, and the rule for head, torso and tail.
 
     Raises:
         ValueError: if there are fewer than two classes, one has no example, or there is no method.
@@ -60,8 +54,8 @@ def predict(
     """The prediction for each method.
 
     Returns:
-        arrays: ``counts`` [C]; ``offset`` [methods, C]; ``names`` of the groups, and the means of the offsets that make
-        the predicted order, ``group_offset`` [methods, groups].
+        arrays: ``counts`` [C]; ``offset`` [methods, C]; ``names`` of the groups; ``group_offset`` [methods, groups],
+        the means of the offsets, which make the predicted order.
     """
     counts = np.array(config.counts, dtype=np.int64)
     prior = torch.from_numpy(counts / counts.sum())
@@ -74,18 +68,14 @@ def predict(
 
 
 def prediction(method: Method, prior: Tensor) -> Tensor:
-    """The offset of one method [C], float64.
-
-    Raises:
-        ValueError: if the prior [C] is no distribution with full support.
-    """
+    """The offset of one method [C], float64; a ValueError if the prior [C] is no distribution with full support."""
     prior = checks.law("prior", prior)
     offset = minimiser(method, prior) - prior.log()
     return offset - offset.mean()
 
 
 def minimiser(method: Method, prior: Tensor) -> Tensor:
-    """The scores of least expected loss where every x has the posterior ``prior``, [C]."""
+    """The scores [C] that minimise the expected loss where every x has the posterior ``prior``."""
     if method.loss == "contrastive":
         return (prior / (prior + _against(method, prior))).log()
     return consistency.minimiser(losses(method, prior), prior)
@@ -104,7 +94,7 @@ def law(method: Method, prior: Tensor) -> Tensor:
 
 
 def factors(method: Method, prior: Tensor) -> tuple[Tensor, Tensor]:
-    """The factors of a sampled method's weights, see :func:`sumexp.negatives.consistency.factors`, [C] each."""
+    """The factors of a sampled method's weights [C], see :func:`sumexp.negatives.consistency.factors`."""
     checks.choice("weighting", method.weighting, SCHEMES)
     return consistency.factors(
         cast(schemes.Weights, method.weighting),

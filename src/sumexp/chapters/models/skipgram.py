@@ -1,11 +1,26 @@
-"""Scores of pairs, and local NCE that trains them."""
+r"""Skip-gram: pairs of words that stand near each other, and scores that distinguish them from noise.
+
+A pair is a word x and a word y at most ``window`` positions before or after it in the same document, both among the
+most frequent ones; rare words keep their positions. The counts of the pairs are the population itself,
+:math:`\mathrm{pop}(x,y) = n_{xy}/n`: it is symmetric, and its mutual information and losses are known exactly.
+
+Local NCE with m negatives from q has the optimal score
+
+.. math:: s(x,y) = \log\frac{\mathrm{pop}(y \mid x)}{q(y)} - \log m,
+
+the pointwise mutual information less :math:`\log m` for :math:`q = \mathrm{pop}_Y`, and :math:`-\infty` for pairs
+that never occur, to which a score can only drift.
+
+Source: Stratos, section 2.2; O. Levy and Y. Goldberg, Neural word embedding as implicit matrix factorization, 2014.
+"""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,10 +28,47 @@ from sumexp import _checks as checks
 from sumexp import _descent as descent
 from sumexp import datasets
 from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
-from sumexp.chapters.models.skipgram.population import SkipGram, pairs
+from sumexp.datasets import Corpus
 from sumexp.functional._sampled import binary_nce
+from sumexp.nce import local_nce
 from sumexp.nce.joint import Joint
 from sumexp.samplers._alias import Categorical, unigram
+
+
+@dataclass(frozen=True, eq=False)
+class SkipGram:
+    """The words [V], the most frequent first, and how often each pair of them occurs, float64 [V, V], symmetric."""
+
+    words: tuple[str, ...]
+    counts: Tensor
+
+    @cached_property
+    def joint(self) -> Joint:
+        """The empirical law of the pairs, which is the population here."""
+        return Joint.from_counts(self.counts)
+
+
+def pairs(corpus: Corpus, vocabulary: int, window: int) -> SkipGram:
+    """Count the pairs of the most frequent words of a corpus; marks without a letter are no words, but keep positions.
+
+    Raises:
+        ValueError: if vocabulary or window is not positive, there are too few words, or one has no neighbour.
+    """
+    if vocabulary < 1 or window < 1:
+        raise ValueError(f"vocabulary is {vocabulary} and window is {window}; both must be positive")
+    kept = [i for i, word in enumerate(corpus.words) if any(map(str.isalpha, word))][:vocabulary]
+    if len(kept) < vocabulary:
+        raise ValueError(f"vocabulary is {vocabulary:,}, but the corpus has only {len(kept):,} words")
+    index = np.full(len(corpus.words), -1)
+    index[kept] = np.arange(vocabulary)
+    places, document = index[corpus.tokens], np.repeat(np.arange(len(corpus.documents)), np.diff(corpus.starts))
+    counts = np.zeros(vocabulary**2)
+    for distance in range(1, window + 1):
+        x, y = places[:-distance], places[distance:]
+        valid = (x >= 0) & (y >= 0) & (document[:-distance] == document[distance:])
+        counts += np.bincount(x[valid] * vocabulary + y[valid], minlength=vocabulary**2)
+    table = torch.from_numpy(counts.reshape(vocabulary, vocabulary))
+    return SkipGram(tuple(corpus.words[i] for i in kept), table + table.T)
 
 
 @dataclass(frozen=True)
@@ -24,17 +76,14 @@ class SkipGramConfig:
     """How scores are trained by local NCE.
 
     Attributes:
-        source: the data set of running text.
-        vocabulary: how many of the most frequent words there are.
+        vocabulary: number of the most frequent words.
         window: the largest distance of a pair.
         rank: of the scores u_x · v_y + b_y; 0 for a full table, one score for each pair of words.
-        power: negatives are drawn from the law of y to this power; 1 is that law itself.
+        power: negatives are drawn from the law of y to this power.
         negatives: m, for each true pair.
         population: take exact gradients of the population loss; then nothing is drawn, and ``batch`` is not used.
         batch: true pairs in a step.
-        steps: the number of optimiser steps.
         learning_rate: of Adagrad (full table) or Adam at the first step; it falls to zero along a cosine.
-        seed: of all random draws.
     """
 
     source: Literal["brown", "shakespeare"] = "brown"
@@ -98,18 +147,15 @@ def train(
 
     Returns:
         ``scores`` [V, V], float32, and the mean ``loss`` of the last tenth of the steps.
-
-    Raises:
-        DataError: if the corpus is absent, damaged or undeclared.
     """
     joint = joint or config.load().joint
     size = len(joint.p)
     generator = torch.Generator().manual_seed(config.seed)
-    start = -math.log(config.negatives)  # what would be right if x and y were independent
+    start = -math.log(config.negatives)  # the optimum if x and y were independent
     model = (LowRank(size, start, config.rank, generator) if config.rank else Table(size, start)).to(device)
     make = descent.adam if config.rank else descent.adagrad
     optimiser = make(model.parameters(), config.learning_rate, device)
-    of_scores: Callable[..., Tensor] = _population(config, joint, device) if config.population else binary
+    of_scores: Callable[..., Tensor] = _population(config, joint, device) if config.population else _binary
     draw = tuple if config.population else _draw(config, joint, generator, device)
     history = descent.train_steps(
         "skip-gram scores",
@@ -143,7 +189,7 @@ def _draw(
     return draw
 
 
-def binary(scores: Tensor, candidates: Tensor) -> Tensor:
+def _binary(scores: Tensor, candidates: Tensor) -> Tensor:
     """The loss of a batch of cells [B, 1 + m] of all scores [V, V], the true pairs first."""
     # One row for each example; index_select has a quicker gradient than indexing.
     chosen = scores.view(-1).index_select(0, candidates.view(-1)).view(candidates.shape)
@@ -178,32 +224,89 @@ class _Population(torch.autograd.Function):
 
 _SMALL = SkipGramConfig(vocabulary=200, batch=16_384, steps=40)
 
-CONFIGS: Mapping[str, Mapping[str, SkipGramConfig]] = MappingProxyType(
-    {
-        "smoke": {
-            "table": _SMALL,
-            "power": replace(_SMALL, power=0.75),
-            "low rank": replace(_SMALL, rank=8, learning_rate=0.03),
-        },
-        "cpu": {
-            "table": SkipGramConfig(),
-            "power": SkipGramConfig(power=0.75, steps=60),
-            "low rank": SkipGramConfig(rank=64, batch=65_536, steps=150, learning_rate=0.03),
-        },
-        "paper": {
-            "table": SkipGramConfig(steps=5000),
-            "power": SkipGramConfig(power=0.75, steps=5000),
-            "low rank": SkipGramConfig(rank=64, steps=5000, learning_rate=0.03),
-        },
-    }
-)
-"""What each profile trains: a full table with q = pop_Y, one with q = pop_Y^0.75, and scores of low rank."""
+CONFIGS: Mapping[str, Mapping[str, SkipGramConfig]] = {
+    "smoke": {
+        "table": _SMALL,
+        "power": replace(_SMALL, power=0.75),
+        "low rank": replace(_SMALL, rank=8, learning_rate=0.03),
+    },
+    "cpu": {
+        "table": SkipGramConfig(),
+        "power": SkipGramConfig(power=0.75, steps=60),
+        "low rank": SkipGramConfig(rank=64, batch=65_536, steps=150, learning_rate=0.03),
+    },
+    "paper": {
+        "table": SkipGramConfig(steps=5000),
+        "power": SkipGramConfig(power=0.75, steps=5000),
+        "low rank": SkipGramConfig(rank=64, steps=5000, learning_rate=0.03),
+    },
+}
+"""The runs of each profile: a full table with q = pop_Y, one with q = pop_Y^0.75, and scores of low rank."""
 
-_EXACT_STEPS: Mapping[str, int] = MappingProxyType({"smoke": 40, "cpu": 100, "paper": 2000})
+_EXACT_STEPS: Mapping[str, int] = {"smoke": 40, "cpu": 100, "paper": 2000}
 
 
 def ranks(profile: str) -> Mapping[int, SkipGramConfig]:
-    """Scores of several ranks trained without noise, which shows how far each rank can come."""
+    """Scores of several ranks trained on exact gradients."""
     like, steps = CONFIGS[profile]["low rank"], _EXACT_STEPS[profile]
     chosen = {"smoke": (2, 8), "cpu": (4, 16, 64), "paper": (4, 16, 64, 256)}[profile]
     return {rank: replace(like, rank=rank, population=True, steps=steps) for rank in chosen}
+
+
+def newton(joint: Joint, negatives: int, log_q: Tensor | None = None, steps: int = 60) -> Tensor:
+    r"""The full table's minimiser by Newton's method: [X, Y] after ``steps`` steps from 0.
+
+    With :math:`\pi = \mathrm{pop}(y|x) / (\mathrm{pop}(y|x) + m\,q(y))` the share of true pairs among all pairs (x, y),
+    the step of a score is :math:`(\pi - \sigma(s)) / (\sigma(s)\,\sigma(-s))`. It converges from 0 without
+    overshooting; where a pair never occurs it stays at about -1. Negatives are m; ``log_q`` [Y] is that of the noise,
+    by default the law of y.
+    """
+    share = local_nce.posterior(joint, negatives + 1, log_q)
+    scores = torch.zeros_like(share)
+    for _ in range(steps):
+        true, false = torch.sigmoid(scores), torch.sigmoid(-scores)
+        scores += (share - true).div_(false.mul_(true))
+    return scores
+
+
+def correlation(a: Tensor, b: Tensor, weights: Tensor) -> float:
+    """Pearson's correlation of two vectors [K] under weights [K], which need not sum to 1."""
+    w = weights / weights.sum()
+    a, b = a - w @ a, b - w @ b
+    return float((w * a) @ b / ((w @ a.square()) * (w @ b.square())).sqrt())
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How near learned scores come to the exact pointwise mutual information (PMI).
+
+    Attributes:
+        weighted: correlation over the pairs that occur, weighted by probability.
+        unweighted: correlation over the pairs that occur, equally weighted.
+        won: the share of the loss between independence (PMI 0) and the optimum that the scores have gained.
+    """
+
+    weighted: float
+    unweighted: float
+    won: float
+
+
+def compare(joint: Joint, scores: Tensor, negatives: int, log_q: Tensor | None = None) -> Comparison:
+    r"""Compare learned scores [V, V], plus :math:`\log m q/\mathrm{pop}_Y`, with the exact PMI.
+
+    ``log_q`` [V] is that of the noise in training, by default the law of y; ``negatives`` is m.
+    """
+    scores, seen, n = scores.double(), joint.p > 0, negatives + 1
+    shift = math.log(negatives) + (0 if log_q is None else log_q - joint.y.log())
+    learned = scores + shift
+    nothing = torch.zeros_like(learned) - shift
+    least, most, reached = (
+        local_nce.cross_entropy(joint, s, n, log_q).item()
+        for s in (local_nce.optimal_scores(joint, n, log_q), nothing, scores)
+    )
+    exact, p = joint.pmi[seen], joint.p[seen]
+    return Comparison(
+        weighted=correlation(learned[seen], exact, p),
+        unweighted=correlation(learned[seen], exact, torch.ones_like(p)),
+        won=(most - reached) / (most - least),
+    )

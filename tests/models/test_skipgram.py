@@ -1,4 +1,4 @@
-"""Local NCE trained on laws whose optimum is known."""
+"""Skip-gram: pairs by hand and by a double loop, the exact optimum by Newton, and training on known optima."""
 
 from dataclasses import replace
 from math import log
@@ -6,12 +6,122 @@ from math import log
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sumexp import datasets
 from sumexp.chapters.models import skipgram
 from sumexp.chapters.models.skipgram import CONFIGS, SkipGramConfig
+from sumexp.datasets import Corpus
 from sumexp.nce import Joint, global_nce, local_nce
+from tests.models import texts
 
-from .test_comparison import LAW
+LAW = Joint.from_counts(torch.tensor([[9.0, 3.0, 0.0], [3.0, 4.0, 5.0], [0.0, 5.0, 1.0]]))
+
+
+@pytest.mark.claim("nce-local-optimum", shows="statement", evidence="quadrature")
+@pytest.mark.claim("nce-pmi", shows="statement", evidence="quadrature")
+@pytest.mark.parametrize("negatives", [1, 5, 1000])
+def test_newton_finds_the_pmi(negatives: int) -> None:
+    """Seen pairs to 1e-10; a pair never seen loses about 1 a step, without end."""
+    found = skipgram.newton(LAW, negatives)
+    seen = LAW.p > 0
+    torch.testing.assert_close(found[seen], LAW.pmi[seen] - log(negatives), rtol=0, atol=1e-10)
+    assert bool((found[~seen] < -55).all())
+    assert bool((skipgram.newton(LAW, negatives, steps=61)[~seen] < found[~seen] - 0.99).all())
+
+
+def test_newton_with_other_noise_finds_the_optimal_scores() -> None:
+    log_q = torch.log_softmax(0.75 * LAW.y.log(), 0)
+    seen = LAW.p > 0
+    found = skipgram.newton(LAW, 3, log_q)[seen]
+    torch.testing.assert_close(found, local_nce.optimal_scores(LAW, 4, log_q)[seen], rtol=0, atol=1e-10)
+
+
+def test_correlation_is_numpys() -> None:
+    a, b = torch.randn(2, 20, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    times = torch.arange(1, 21)
+    plain, repeated = (np.corrcoef(*(v.repeat_interleave(n).numpy() for v in (a, b))) for n in (1, times))
+    assert skipgram.correlation(a, b, torch.ones_like(a)) == pytest.approx(plain[0, 1], rel=1e-12)
+    assert skipgram.correlation(a, b, times.double()) == pytest.approx(repeated[0, 1], rel=1e-12)
+
+
+def test_the_optimum_and_independence_are_the_ends_of_the_scale() -> None:
+    log_q = torch.log_softmax(0.5 * LAW.y.log(), 0)
+    at_best = skipgram.compare(LAW, skipgram.newton(LAW, 4, log_q), 4, log_q)
+    assert at_best.won == pytest.approx(1, abs=1e-12)
+    assert at_best.weighted == pytest.approx(1, abs=1e-12)
+    assert at_best.unweighted == pytest.approx(1, abs=1e-12)
+    nothing = LAW.y.log() - log_q - log(4)
+    assert skipgram.compare(LAW, nothing.expand(3, 3) + 1e-9 * LAW.p, 4, log_q).won == pytest.approx(0, abs=1e-6)
+
+
+def corpus(*documents: str) -> Corpus:
+    """Documents of one-letter words with spaces between."""
+    return texts.corpus(*(document.split() for document in documents))
+
+
+def test_pairs_by_hand() -> None:
+    """``a b , a`` and ``b a``: the comma is no word but takes a place, and documents do not meet."""
+    text = corpus("a b , a", "b a")
+    near, far = (skipgram.pairs(text, 2, window) for window in (1, 2))
+    assert near.words == ("a", "b")
+    assert near.counts.tolist() == [[0, 2], [2, 0]]
+    assert far.counts.tolist() == [[0, 3], [3, 0]]
+    assert skipgram.pairs(text, 2, 3).counts.tolist() == [[2, 3], [3, 0]]
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.text("abc", min_size=1, max_size=12).map(" ".join), min_size=1, max_size=3), st.integers(1, 4))
+def test_pairs_are_counted_as_a_double_loop_counts_them(documents: list[str], window: int) -> None:
+    text = corpus("a b c", *documents)
+    expected = torch.zeros(3, 3, dtype=torch.float64)
+    for document in ("a b c", *documents):
+        words = document.split()
+        for i, x in enumerate(words):
+            for j, y in enumerate(words):
+                if 0 < abs(i - j) <= window:
+                    expected["abc".index(x), "abc".index(y)] += 1
+    assert torch.equal(skipgram.pairs(text, 3, window).counts, expected)
+
+
+def test_shakespeare_has_something_to_learn() -> None:
+    joint = replace(CONFIGS["smoke"]["table"], source="shakespeare", vocabulary=60, window=1).load().joint
+    assert 0.1 < joint.mutual_information.item() < log(60)
+    assert torch.allclose(joint.p, joint.p.T)
+
+
+@pytest.mark.parametrize(
+    "vocabulary, window, fault",
+    [
+        (0, 1, "vocabulary is 0 and window is 1; both must be positive"),
+        (1, 0, "vocabulary is 1 and window is 0; both must be positive"),
+        (3, 1, "vocabulary is 3, but the corpus has only 2 words"),
+    ],
+)
+def test_no_pairs(vocabulary: int, window: int, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        skipgram.pairs(corpus("a b , a"), vocabulary, window)
+
+
+@pytest.mark.claim("nce-cor-1-2", shows="statement", evidence="quadrature")
+def test_brown() -> None:
+    """The 200 most frequent words; B rises with N and keeps below both bounds, and comes within 1e-3 of I."""
+    if not datasets.available("brown"):
+        pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
+    text = datasets.brown()
+    near, wide = (skipgram.pairs(text, 200, window) for window in (1, 5))
+    assert near.words[:3] == wide.words[:3] == ("the", "of", "and")
+    assert torch.equal(near.counts, near.counts.T)
+    assert near.counts.sum() < wide.counts.sum()
+    joint = near.joint
+    sizes = [2**k for k in range(1, 17)]
+    values = global_nce.bound(joint, global_nce.optimal_scores(joint), sizes)
+    information = joint.mutual_information
+    assert bool((values.diff() > 0).all())
+    assert bool((values < torch.tensor(sizes).log().clamp_max(information)).all())
+    assert 0 < (information - values[-1]).item() < 1e-3
+
 
 SMALL = SkipGramConfig(batch=2_000, steps=300, negatives=2, learning_rate=0.5)
 
