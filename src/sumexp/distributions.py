@@ -348,6 +348,7 @@ class PerturbArgmax(_Perturbed):
 
     With Gumbel noise it is ``OneHotCategorical(logits=loc)``. In single precision, Gaussian and logistic noise go
     through :mod:`sumexp.perturb.batched`: mean, entropy and divergence to about 1e-6, for thousands of rows a step.
+    ``torch.func`` transforms take Gumbel noise alone; laws of other noises take all rows at once, as loc [..., d].
 
     >>> law = PerturbArgmax(torch.tensor([1.0, 0.0, 0.0]), Gaussian())
     >>> prior = torch.distributions.OneHotCategorical(logits=torch.zeros(3))
@@ -437,7 +438,8 @@ class PerturbArgmax(_Perturbed):
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
             one = PerturbArgmax(alike, self.noise, validate_args=False)
-            return one._log_probabilities(asked.reshape(-1, self.event_shape[0]).any(0, keepdim=True))[0]
+            log_p = one._log_probabilities(asked.reshape(-1, self.event_shape[0]).any(0, keepdim=True))[0]
+            return log_p.expand(self.loc.shape)
         p = self._probabilities()
         least = RARE_SLOPE if p.requires_grad else RARE
         rare = (asked & (p.detach() < least)).any(-1).sum_to_size(self.batch_shape) > 0
@@ -471,6 +473,8 @@ class PerturbArgmaxStraightThrough(PerturbArgmax):
 
 def _is_batched(law: PerturbArgmax) -> bool:
     """Whether its numbers come from the common grid, which serves single precision."""
+    if not isinstance(law.noise, Gumbel) and torch._C._are_functorch_transforms_active():
+        raise NotImplementedError("torch.func maps no quadrature: give all rows at once, loc [..., d], or Gumbel noise")
     return law.loc.dtype != torch.float64 and isinstance(law.noise, Gaussian | Logistic)
 
 

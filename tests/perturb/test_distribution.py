@@ -550,6 +550,17 @@ def test_what_torch_traces_is_traced(name: str) -> None:
         assert len(mapped.flatten(1).unique(dim=0)) > 1
 
 
+@pytest.mark.parametrize("name", ["probability", "entropy", "divergence", "straight-through"])
+@pytest.mark.parametrize("noise", [Gaussian(), Logistic()])
+def test_quadratures_are_not_mapped_and_say_so(name: str, noise: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same calls with all rows at once are the way."""
+    for law in (PerturbArgmax, PerturbArgmaxStraightThrough):
+        monkeypatch.setitem(globals(), law.__name__, lambda loc, law=law: law(loc, noise))
+    assert TRACED[name](torch.zeros(4, 3, 5)).shape == (4, *TRACED[name](torch.zeros(3, 5)).shape)
+    with pytest.raises(NotImplementedError, match=r"torch.func maps no quadrature: give all rows at once"):
+        torch.func.vmap(TRACED[name], randomness="different")(torch.zeros(4, 3, 5))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_second_derivatives_that_are_not_known_are_refused(dtype: torch.dtype) -> None:
     loc = torch.tensor([1.0, 0.0, -1.0], dtype=dtype, requires_grad=True)
