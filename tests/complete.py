@@ -3,13 +3,16 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from claimbook.authoring import runs
 from claimbook.store import default
 from sumexp._runtime import Task
 
 Config = TypeVar("Config")
+
+State: TypeAlias = Callable[..., None]
+"""The fixture `finding`: states what an experiment measured."""
 
 
 def complete(

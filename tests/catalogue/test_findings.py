@@ -5,12 +5,11 @@ from functools import cache
 
 import pytest
 
-from claimbook.register.model import State
 from sumexp.chapters import intervals
 from sumexp.chapters.catalogue import Config, grids, summary, train
 from sumexp.chapters.catalogue.grids import Method
 from sumexp.chapters.intervals import Interval
-from tests.complete import Complete, largest
+from tests.complete import Complete, State, largest
 
 CONFIDENCE = intervals.family_confidence("catalogue")
 """Of each interval that decides: three claims share 5 %."""

@@ -12,12 +12,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from claimbook.register.model import State
 from sumexp.chapters import fits, intervals
 from sumexp.chapters.fits import objectives, reach, targets
 from sumexp.chapters.fits.training import Family
 from sumexp.chapters.intervals import paired
 from sumexp.perturb.noises import Gaussian
+from tests.complete import State
 
 SEEDS = {"discrete": 20, "binomial": 20, "poisson": 6, "negative-binomial": 6}
 

@@ -3,7 +3,9 @@
 Which comparison decides which finding stands in `sumexp.chapters.longtail.grids`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import get_args
 
 import numpy as np
@@ -11,18 +13,20 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from claimbook.register.model import State
 from sumexp import samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Decision, Interval, Published, interval
 from sumexp.chapters.longtail import grids
+from sumexp.chapters.longtail.config import Source
+from sumexp.chapters.longtail.grids import Config, Plan
+from sumexp.chapters.longtail.images import counts
 from sumexp.chapters.models.sampled import comparison
 from sumexp.chapters.models.sampled.comparison import Values, difference
 from sumexp.chapters.models.sampled.groups import Group, groups
 from sumexp.chapters.models.sampled.methods import SCHEMES, Law, Loss, Method, Weighting
 from sumexp.datasets.labelled import Imbalance, imbalanced_counts
 from sumexp.functional import CONTRASTIVE
-from tests.longtail.cached import Found, confirming, found
+from tests.complete import State, complete
 
 # -- settings ----------------------------------------------------------------------------------------------------------
 
@@ -71,6 +75,48 @@ ABOVE: Published = (0, None)
 LOSSES = ("contrastive", "softmax")
 
 
+@dataclass(frozen=True)
+class Found:
+    """The runs of a profile: errors of each method [seeds, C], groups of classes, and m: base, fewest and most."""
+
+    profile: str
+    keys: tuple[str, ...]
+    errors: Mapping[Method, Values]
+    members: Mapping[Group, NDArray[np.bool_]]
+    m: tuple[int, ...]
+
+
+@cache
+def found(imbalance: Imbalance) -> Found | None:
+    """Those on CIFAR-100 of the largest profile of the book that is complete."""
+
+    def asked(source: Source, plan: Plan) -> list[Config]:
+        return [one for one in grids.configs(source, plan) if one.imbalance == imbalance]
+
+    return _found(asked, grids.tailed() if imbalance == "exp" else ())
+
+
+@cache
+def confirming() -> Found | None:
+    """Those of the confirmation, of the largest profile that is complete."""
+    return _found(lambda source, plan: list(grids.confirmation(source, plan)))
+
+
+def _found(asked: Callable[[Source, Plan], list[Config]], tail: Sequence[Config] = ()) -> Found | None:
+    """The first complete runs; the ready-made tail comes after the archive."""
+    for name in ("paper", "cpu"):
+        every = [(source, plan, asked(source, plan)) for source, plan in grids.PLANS[name].items()]
+        if name == "paper":
+            every.insert(1, ("cifar-100", grids.PLANS[name]["cifar-100"], list(tail)))
+        for source, plan, configs in every:
+            if own := complete(grids.task(plan), configs, grids.data):
+                errors = grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))
+                key, imbalance = tuple(run.key for run in own), configs[0].imbalance
+                members = groups(counts(source, imbalance), "numbers")
+                return Found(name, key, errors[imbalance], members, plan.negatives)
+    return None
+
+
 def cached(imbalance: Imbalance) -> Found:
     runs = found(imbalance)
     if runs is None:
@@ -84,7 +130,7 @@ CONFIDENCE = intervals.family_confidence("longtail")
 
 def state(finding: State, runs: Found, decided: Decision, published: Published) -> None:
     """State what decides; the register says what it says of the paper."""
-    finding(decided.interval, published, margin=grids.ALIKE, data=runs.data, profile=runs.profile, keys=runs.keys)
+    finding(decided.interval, published, margin=grids.ALIKE, data="cifar-100", profile=runs.profile, keys=runs.keys)
 
 
 def all_below(finding: State, runs: Found, differences: Sequence[Interval], parts: int = 2) -> None:
@@ -264,7 +310,7 @@ def test_fresh_seeds_decide_alone_in_one_interval() -> None:
     def measured(profile: str, gained: Sequence[float]) -> Found:
         base = np.full((len(gained), 2), 0.5)
         errors = {Method(): base, Method("softmax", "batch", "constant", 32): base + np.array(gained)[:, None]}
-        return Found("cifar-100", profile, ("key",), errors, {}, (32, 8, 96))
+        return Found(profile, ("key",), errors, {}, (32, 8, 96))
 
     # Of the seeds that raised the question nothing is taken, however clear they are.
     every = [measured("cpu", [-0.3, -0.31, -0.29])] * 2

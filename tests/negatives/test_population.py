@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from claimbook.register.model import State
 from sumexp import functional, negatives, samplers
 from sumexp.chapters import intervals
 from sumexp.datasets import digits
 from sumexp.negatives.consistency import minimiser
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits
+from tests.complete import State
 from tests.negatives.search import implicit_losses, searched
 
 PI = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from claimbook.register.model import State
 from sumexp import datasets
 from sumexp.chapters import intervals, retrieval
 from sumexp.chapters.intervals import Interval, paired
@@ -19,7 +18,7 @@ from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.groups import GROUPS, groups
 from sumexp.chapters.models.sampled.methods import LAWS, Method, Weighting
 from sumexp.chapters.retrieval import Config, grids, judging, summary
-from tests.complete import largest
+from tests.complete import State, largest
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
 

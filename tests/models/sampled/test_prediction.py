@@ -1,20 +1,22 @@
-"""Exact predictions of the offset, in two ways."""
+"""Exact predictions of the offset, in two ways; groups of classes, and comparisons of methods, by hand."""
 
 import math
 from itertools import product
 
+import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
-from sumexp.chapters.models.sampled import prediction
-from sumexp.chapters.models.sampled.methods import SCHEMES, Law, Method, Weighting, method_losses
+from sumexp.chapters.models.sampled import comparison, prediction
+from sumexp.chapters.models.sampled.groups import groups
+from sumexp.chapters.models.sampled.informed import added
+from sumexp.chapters.models.sampled.methods import LAWS, SCHEMES, Law, Method, Weighting, method_losses
 from sumexp.chapters.models.sampled.prediction import Forecast, predict
 from sumexp.samplers import Negatives
 
 PRIOR = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
-LAWS: tuple[Law, ...] = ("uniform", "batch")
 
 
 def centred(values: Tensor) -> Tensor:
@@ -97,3 +99,88 @@ def test_a_forecast() -> None:
 def test_forecasts_that_are_none(counts: tuple[int, ...], methods: tuple[Method, ...]) -> None:
     with pytest.raises(ValueError, match=r"classes, of which one has .* give two classes or more"):
         Forecast(counts, methods)
+
+
+THREE = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
+
+
+def by_enumeration(method: Method, label: int, ratio: float) -> float:
+    """The minimiser of the loss summed over all m-tuples of draws, found without derivatives of ours."""
+    pi, classes, m = THREE.numpy(), range(3), method.negatives
+    q = pi if method.law == "batch" else np.full(3, 1 / 3)
+    weight = {
+        "constant": lambda y, z: 1 / m,
+        "importance": lambda y, z: 1 / (m * q[z]),
+        "relative": lambda y, z: q[y] / q[z],
+        "tail": lambda y, z: pi[z] / (m * q[z] * pi[y]),
+    }[method.weighting]
+    posterior = pi * np.where(np.arange(3) == label, ratio, 1)
+    posterior /= posterior.sum()
+
+    def loss(free: np.ndarray) -> float:  # type: ignore[type-arg]
+        f, total = [*free, 0.0], 0.0
+        for drawn in product(classes, repeat=m):
+            for y in classes:
+                terms = [weight(y, z) * math.exp(f[z] - f[y]) for z in drawn if method.hits == "keep" or z != y]
+                total += math.prod(q[z] for z in drawn) * posterior[y] * math.log1p(sum(terms))
+        return total
+
+    b = np.append(minimize(loss, np.zeros(2), method="BFGS", options={"gtol": 1e-8}).x, 0) - np.log(posterior)
+    others = np.arange(3) != label
+    return float(b[label] - posterior[others] @ b[others] / posterior[others].sum())
+
+
+@pytest.mark.parametrize("law, weighting", [*product(LAWS, SCHEMES)])
+def test_by_enumeration(law: str, weighting: str) -> None:
+    for hits in ("mask", "keep"):
+        method = Method("softmax", law, weighting, 2, hits)  # type: ignore[arg-type]
+        assert added(method, THREE, 2, 5.0) == pytest.approx(by_enumeration(method, 2, 5.0), abs=1e-4)
+
+
+def test_margins_and_consistent_methods_by_arithmetic() -> None:
+    adjusted = Method(weighting="logit-adjusted")
+    # -log 0.2 less the mean of -log 0.5 and -log 0.3, five to three
+    wanted = -math.log(0.2) + (5 * math.log(0.5) + 3 * math.log(0.3)) / 8
+    for ratio in (0.1, 1.0, 50.0):
+        assert added(Method(), THREE, 2, ratio) == pytest.approx(0, abs=1e-6)
+        assert added(Method("softmax", "uniform", "relative", 4, "keep"), THREE, 1, ratio) == pytest.approx(0, abs=1e-6)
+        assert added(adjusted, THREE, 2, ratio) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_differences_are_paired_and_over_the_members() -> None:
+    first = np.array([[0.0, 0.2, 0.4], [0.1, 0.3, 0.9]])
+    second = np.zeros((2, 3))
+    tail = np.array([False, True, True])
+    one = comparison.difference(first, second, tail)
+    assert (one.mean, one.count) == (pytest.approx((0.3 + 0.6) / 2), 2)
+    assert one.runs == pytest.approx((0.3, 0.6))
+    assert comparison.difference(first, second).mean == pytest.approx((0.2 + 1.3 / 3) / 2)
+
+
+def test_an_order_by_hand() -> None:
+    a, b, c = Method(), Method(weighting="equalised"), Method(weighting="adaptive")
+    measured = {a: [0.5, 0.51, 0.5], b: [0.3, 0.31, 0.31], c: [0.1, 0.11, 0.09]}
+    assert comparison.order({a: 0.0, b: 1.0, c: 2.0}, measured).mean == pytest.approx(1.0)
+    assert comparison.order({a: 2.0, b: 1.0, c: 0.0}, measured).mean == pytest.approx(-1.0)
+    # tau-b with one tie among the predicted: 2 / sqrt(2 * 3)
+    assert comparison.order({a: 0.0, b: 1e-5, c: 2.0}, measured).mean == pytest.approx(2 / math.sqrt(6))
+
+
+def test_groups_by_hand() -> None:
+    numbers = groups(np.array([500, 100, 99, 20, 19, 1]), "numbers")
+    assert {name: own.nonzero()[0].tolist() for name, own in numbers.items()} == {
+        "head": [0, 1],
+        "torso": [2, 3],
+        "tail": [4, 5],
+    }
+    # A fifth of the scale: 20 and 4.
+    assert groups(np.array([100, 20, 19, 4, 3]), "numbers")["torso"].tolist() == [False, False, True, True, False]
+    assert set(groups(np.array([500, 5]), "numbers")) == {"head", "tail"}
+    # Of 1..100 the quantiles are 33.67 and 66.34.
+    sizes = {name: own.sum() for name, own in groups(np.arange(1, 101), "quantiles").items()}
+    assert sizes == {"head": 34, "torso": 33, "tail": 33}
+    with pytest.raises(ValueError, match="rule is 'thirds'"):
+        groups(np.array([1]), "thirds")  # type: ignore[arg-type]
+    for wrong in ([], [0, 0], [-1, 2]):
+        with pytest.raises(ValueError, match="they must be numbers >= 0, not all 0"):
+            groups(np.array(wrong, dtype=np.int64), "numbers")
