@@ -79,33 +79,11 @@ def in_batch(
 
     A batch of one example without further columns, as the last of an epoch can be, has loss 0 and no gradient.
 
-    Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three. The scores are
-    not kept: they may be edited in place after the loss, unless T is a tensor, whose gradient needs them.
+    Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three.
 
     >>> scores, ids = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), [5, 8]
     >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
     tensor(0.1319)
-
-    Two towers, trained on their batches. Each item has a bias, initialised to its log frequency; then the ten best
-    scores hold more of what comes next than the ten most popular items:
-
-    >>> law = (1 / torch.arange(1.0, 101)).log()
-    >>> truth = (law + 2 * (torch.arange(100) % 5 == torch.arange(5)[:, None])).softmax(-1)  # of five kinds of users
-    >>> log_q = truth.mean(0).log()
-    >>> users, items, number = torch.randn(5, 8), torch.zeros(100, 8), log_q.clone()
-    >>> optimiser = torch.optim.Adam([part.requires_grad_() for part in (users, items, number)], lr=0.05)
-    >>> for kind in torch.randint(5, (200, 64)):
-    ...     ids = truth[kind].multinomial(1).squeeze(1)
-    ...     loss = functional.in_batch(users[kind] @ items[ids].T + number[ids], ids, log_q=log_q[ids])
-    ...     optimiser.zero_grad()
-    ...     loss.backward()
-    ...     optimiser.step()
-    >>> [towers, popular, best] = [
-    ...     truth.gather(1, scores.topk(10).indices).sum(1).mean().item()
-    ...     for scores in (users @ items.T + number, log_q.expand(5, 100), truth)
-    ... ]
-    >>> popular + 0.05 < towers < best, f"{popular:.2f} {best:.2f}"
-    (True, '0.55 0.65')
 
     Args:
         scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the

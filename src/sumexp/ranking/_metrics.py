@@ -1,7 +1,7 @@
 """Ranking metrics of a batch of score lists, with a stated rule for ties. The arguments are defined by the package."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import torch
 from torch import Tensor
@@ -20,6 +20,15 @@ Excluded = Labels | Sequence[Any] | Matrix | Sparse
 """Items of each list, as :class:`Labels` has them: lists or sets, integers [B, T] padded by -1, or a sparse matrix."""
 Empty = Literal["error", "skip"] | float
 """The rule for a list without a relevant item: an error, no value, or this value."""
+
+
+class Options(TypedDict, total=False):
+    """The rule for ties, the candidates, and the rule for lists without a relevant item: see `reciprocal_rank`."""
+
+    ties: Ties
+    mask: Matrix | None
+    exclude: Excluded | None
+    empty: Empty
 
 
 def rank(
@@ -115,14 +124,7 @@ def reciprocal_rank(
 
 
 def mean_reciprocal_rank(
-    scores: Scores,
-    relevant: Relevant,
-    k: int | None = None,
-    *,
-    ties: Ties = "expected",
-    mask: Matrix | None = None,
-    exclude: Excluded | None = None,
-    empty: Empty = "error",
+    scores: Scores, relevant: Relevant, k: int | None = None, **options: Unpack[Options]
 ) -> Tensor:
     """The mean of :func:`reciprocal_rank` over the batch, a scalar.
 
@@ -132,22 +134,13 @@ def mean_reciprocal_rank(
     Raises:
         ValueError: as there, and for an empty batch.
     """
-    each = reciprocal_rank(scores, relevant, k, ties=ties, mask=mask, exclude=exclude, empty=empty)
+    each = reciprocal_rank(scores, relevant, k, **options)
     if not len(each):
         raise ValueError("the batch is empty, so it has no mean reciprocal rank")
     return each.mean()
 
 
-def recall(
-    scores: Scores,
-    relevant: Relevant,
-    k: int,
-    *,
-    ties: Ties = "expected",
-    mask: Matrix | None = None,
-    exclude: Excluded | None = None,
-    empty: Empty = "error",
-) -> Tensor:
+def recall(scores: Scores, relevant: Relevant, k: int, **options: Unpack[Options]) -> Tensor:
     """The share of the relevant items that is among the first k, each counted by its gain if gains are given.
 
     >>> ranking.recall(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1, 2]]), 2)
@@ -159,19 +152,10 @@ def recall(
     Raises:
         ValueError: as :func:`reciprocal_rank` or :func:`dcg`, and if k is not in 1..L.
     """
-    return _values({"": ("recall", k)}, scores, relevant, ties, mask, exclude, empty)[""]
+    return _values({"": ("recall", k)}, scores, relevant, **options)[""]
 
 
-def precision(
-    scores: Scores,
-    relevant: Relevant,
-    k: int,
-    *,
-    ties: Ties = "expected",
-    mask: Matrix | None = None,
-    exclude: Excluded | None = None,
-    empty: Empty = "error",
-) -> Tensor:
+def precision(scores: Scores, relevant: Relevant, k: int, **options: Unpack[Options]) -> Tensor:
     """The share of the first k places that relevant items take (a list with fewer candidates leaves places empty).
 
     >>> ranking.precision(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0, 2]]), 2)
@@ -180,19 +164,10 @@ def precision(
     Raises:
         ValueError: as :func:`recall`.
     """
-    return _values({"": ("precision", k)}, scores, relevant, ties, mask, exclude, empty)[""]
+    return _values({"": ("precision", k)}, scores, relevant, **options)[""]
 
 
-def average_precision(
-    scores: Scores,
-    relevant: Relevant,
-    k: int | None = None,
-    *,
-    ties: Ties = "expected",
-    mask: Matrix | None = None,
-    exclude: Excluded | None = None,
-    empty: Empty = "error",
-) -> Tensor:
+def average_precision(scores: Scores, relevant: Relevant, k: int | None = None, **options: Unpack[Options]) -> Tensor:
     r"""The mean over the relevant items of the precision at their places, 0 for those beyond the first k.
 
     The mean is over all relevant items, as in ranx and trec_eval; torchmetrics divides by those among the first k.
@@ -208,19 +183,10 @@ def average_precision(
 
     Source: McSherry and Najork (2008), for the expected value.
     """
-    return _values({"": ("average_precision", k)}, scores, relevant, ties, mask, exclude, empty)[""]
+    return _values({"": ("average_precision", k)}, scores, relevant, **options)[""]
 
 
-def dcg(
-    scores: Scores,
-    gains: Relevant,
-    k: int | None = None,
-    *,
-    ties: Ties = "expected",
-    mask: Matrix | None = None,
-    exclude: Excluded | None = None,
-    empty: Empty = "error",
-) -> Tensor:
+def dcg(scores: Scores, gains: Relevant, k: int | None = None, **options: Unpack[Options]) -> Tensor:
     r"""Discounted cumulative gain :math:`\sum_{r_i \le k} g_i/\log_2(1+r_i)`.
 
     >>> ranking.dcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[0]], gains=[[3.0]]))
@@ -232,19 +198,10 @@ def dcg(
     Raises:
         ValueError: as :func:`recall`, and for a negative or infinite gain.
     """
-    return _values({"": ("dcg", k)}, scores, gains, ties, mask, exclude, empty)[""]
+    return _values({"": ("dcg", k)}, scores, gains, **options)[""]
 
 
-def ndcg(
-    scores: Scores,
-    gains: Relevant,
-    k: int | None = None,
-    *,
-    ties: Ties = "expected",
-    mask: Matrix | None = None,
-    exclude: Excluded | None = None,
-    empty: Empty = "error",
-) -> Tensor:
+def ndcg(scores: Scores, gains: Relevant, k: int | None = None, **options: Unpack[Options]) -> Tensor:
     """DCG divided by the best possible DCG of the same gains at the same k.
 
     >>> ranking.ndcg(torch.tensor([[0.9, 0.5, 0.7]]), ranking.Labels([[1]]), 3)
@@ -253,7 +210,7 @@ def ndcg(
     Raises:
         ValueError: as :func:`dcg`.
     """
-    return _values({"": ("ndcg", k)}, scores, gains, ties, mask, exclude, empty)[""]
+    return _values({"": ("ndcg", k)}, scores, gains, **options)[""]
 
 
 def evaluate(
@@ -311,10 +268,10 @@ def _values(
     asked: dict[str, tuple[str, int | None]],
     scores: Scores,
     relevant: Relevant,
-    ties: Ties,
-    mask: Matrix | None,
-    exclude: Excluded | None,
-    empty: Empty,
+    ties: Ties = "expected",
+    mask: Matrix | None = None,
+    exclude: Excluded | None = None,
+    empty: Empty = "error",
 ) -> dict[str, Tensor]:
     """Metrics, each by its name and k, in one pass over the scores."""
     if not (empty in ("error", "skip") or (isinstance(empty, int | float) and 0 <= empty <= 1)):

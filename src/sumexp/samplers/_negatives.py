@@ -63,14 +63,6 @@ def draw(
     - ``redraw``: hits are drawn again until none is left (:math:`q_y = 0`): :math:`q_{y'}/(1-q_y)`. A frequent label
       takes no longer: its negatives are drawn from a table without it.
 
-    .. code-block:: python
-
-        drawn = samplers.draw(sampler, labels, 100, shared=True)
-        positive, negative = output(hidden, labels, drawn.ids)
-        loss = functional.sampled_softmax(
-            positive, negative, log_q=drawn.log_q, positive_log_q=sampler.log_prob(labels), hits=drawn.hits
-        )
-
     >>> drawn = samplers.draw(samplers.Uniform(1000), [5, 7], 10)
     >>> drawn.ids.shape, drawn.log_q.shape, drawn.hits.any()
     (torch.Size([2, 10]), torch.Size([2, 10]), tensor(False))
