@@ -173,6 +173,9 @@ def test_no_weights_are_unbiased_for_the_cross_entropy_with_two_negatives_or_mor
     q, m = sp.symbols("q m", positive=True)
     assert sp.solve(1 - (1 - q) ** m - 1, q) == [1]
     assert certificates.log_difference((1, 1, 1), (2, 2, 2)) != 1  # what every mean of two reads would make 1
+    # With a single negative every sample has the full loss.
+    alone, weights = reference.scheme((Q(1, 3), Q(2, 3)), 0, 3, "importance", "redraw")
+    assert {weighted_sum(counts, weights, (Q(1), Q(5))) for _, counts in draws(alone, 3)} == {5}
 
 
 @pytest.mark.claim("negatives-only-admissible", shows="statement", evidence="exact")

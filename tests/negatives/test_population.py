@@ -220,6 +220,9 @@ def test_down_weighted_negatives_keep_the_order_of_the_scores() -> None:
     full = centred(SKEWED.log())
     assert torch.equal(got.argsort(), full.argsort())
     assert bool((got.diff().abs() < full.diff().abs()).all())  # compressed
+    # For every P: with u = e^f and c < 1 it is proportional to u ((1 - c) u + c sum u), more than proportional to u.
+    u = got.exp()
+    assert torch.allclose(SKEWED, (u * (2 * u + u.sum())) / (u * (2 * u + u.sum())).sum(), atol=1e-8)
     weighed_full = bound_minimiser(log_uniform, "importance", 5, "mask", SKEWED)
     assert torch.allclose(weighed_full, full, atol=1e-9)
 

@@ -157,6 +157,12 @@ def test_which_correction_leaves_a_bias() -> None:
         return torch.autograd.grad(risk, point)[0]
 
     assert (slope(enumerated.kept) - slope(enumerated.full)).abs().max() > 0.01
+    # Not so with importance weights and hits redrawn where the scores are log q.
+    weights = consistency.factors("importance", NEAR[1], 2, hits="redraw")
+    redrawn = consistency.multiset_losses(NEAR[1], 2, weights, "redraw")
+    point = NEAR[1].clone().requires_grad_()
+    (at_log_q,) = torch.autograd.grad(NEAR[0].exp() @ redrawn(point), point)
+    torch.testing.assert_close(at_log_q, NEAR[1].exp() - NEAR[0].exp(), rtol=0, atol=1e-12)
 
 
 @pytest.mark.claim("since-logq-weight", shows="statement", evidence="proof")

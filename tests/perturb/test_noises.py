@@ -4,6 +4,7 @@ import math
 
 import mpmath as mp
 import pytest
+import sympy as sp
 import torch
 from torch import Tensor
 
@@ -134,6 +135,15 @@ def test_means(noise: Noise) -> None:
     assert abs(draws.mean().item() - noise.mean) < 5 * draws.std().item() / math.sqrt(200_000)
     assert math.isnan(Cauchy().mean)
     assert abs(Gumbel.mean_zero(3.0).mean) < 1e-15
+
+
+def test_mean_zero_gumbel_noise_has_mass_one_mean_zero_and_variance_pi_squared_over_six() -> None:
+    # With y = e^{-(t+c)} the density is e^{-y} dy and t = -c - log y; the integral of e^{-y} log^k y over y > 0 is the
+    # k-th derivative of the gamma function at 1.
+    s = sp.symbols("s", positive=True)
+    mass, mean, square = (sp.diff(sp.gamma(s), s, k).subs(s, 1) for k in range(3))
+    assert (mass, sp.simplify(-sp.EulerGamma - mean)) == (1, 0)
+    assert sp.simplify(sp.EulerGamma**2 + 2 * sp.EulerGamma * mean + square - sp.pi**2 / 6) == 0
 
 
 def test_lagrange_weights_reproduce_polynomials() -> None:
