@@ -6,7 +6,7 @@ The numbers are those that matplotlib was given, in the figure's own coordinates
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
@@ -21,13 +21,12 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedLocator
-from numpy.typing import ArrayLike
 
-FIRST, LAST = ("panel", "series", "kind", "part"), ("low", "high", "base", "value")
+FIRST, LAST = ("panel", "series", "kind"), ("low", "high", "base", "value")
 """Columns before those of the axes and after them.
 
-``part`` tells pieces of a series apart, ``low`` and ``high`` are the ends of a point's interval, ``base`` is where a
-bar begins, ``value`` what a colour stands for. A column that tells nothing is left out.
+``low`` and ``high`` are the ends of a point's interval, ``base`` is where a bar begins, ``value`` what a colour stands
+for. A column that tells nothing is left out.
 """
 
 Row: TypeAlias = Mapping[str, str | float]
@@ -40,18 +39,15 @@ def table(fig: Figure) -> str:
     columns of coordinates by the labels of the axes. Where words stand along an axis, a point has the nearest word. A
     line across a panel (``axhline``) has one coordinate; the other is empty.
     """
-    rows = [
-        {"panel": _title(ax) or f"panel {number}", **row}
-        for number, ax in enumerate((ax for ax in fig.axes if ax.get_label() != "<colorbar>"), 1)
-        for row in _drawn(ax)
-    ]
+    panels = [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
+    rows = [{"panel": _title(ax) or f"panel {n}", **row} for n, ax in enumerate(panels, 1) for row in _drawn(ax)]
     if not rows:
         return ""
     axes = dict.fromkeys(name for row in rows for name in row if name not in (*FIRST, *LAST))
     used = [name for name in (*FIRST, *axes, *LAST) if _tells(name, {row.get(name, "") for row in rows})]
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(used)
+    writer.writerow(map(_cell, used))
     writer.writerows([_cell(row.get(name, "")) for name in used] for row in rows)
     return file.getvalue()
 
@@ -64,14 +60,14 @@ def _tells(name: str, found: set[str | float]) -> bool:
 
 
 def _cell(value: str | float) -> str:
-    """A text as it is; of a number seven digits, nothing for NaN, and zero without a sign."""
+    """A text in one line; of a number seven digits, nothing for NaN, and zero without a sign."""
     if isinstance(value, str):
-        return value
+        return value.replace("\n", " ")
     return "" if np.isnan(value) else f"{value + 0.0:.7g}"
 
 
 def _title(ax: Axes) -> str:
-    return " ".join(title for where in ("left", "center", "right") if (title := ax.get_title(where))).replace("\n", " ")
+    return " ".join(title for where in ("left", "center", "right") if (title := ax.get_title(where)))
 
 
 def _drawn(ax: Axes) -> Iterator[Row]:
@@ -82,16 +78,22 @@ def _drawn(ax: Axes) -> Iterator[Row]:
     }
     others = [child for child in ax.get_children() if child.get_visible() and child not in parts]
     found = [(artist, rows) for artist in (*groups, *others) if (rows := list(_rows(ax, artist)))]
-    columns = {side: _column(ax, side) for side in SIDES}
+    columns = {side: _column(ax, side) for side in ("x", "y")}
     for number, (artist, rows) in enumerate(found, 1):
-        label = str(artist.get_label() or "_").replace("\n", " ")
-        series: str | float = float(number) if label.startswith("_") else label
+        label = str(artist.get_label() or "_")
         for row in rows:
-            named = {columns[name][0]: _word(columns[name][1], row[name]) for name in SIDES if name in row}
-            yield {"series": series, **named, **{name: value for name, value in row.items() if name not in SIDES}}
+            named: dict[str, str | float] = {"series": float(number) if label.startswith("_") else label}
+            for key, value in row.items():
+                name, words = columns.get(key, (key, {}))
+                named[name] = _word(words, value)
+            yield named
 
 
-SIDES = ("x", "y")
+def _word(words: Mapping[float, str], place: str | float) -> str | float:
+    """The nearest word of an axis that has words, else the place."""
+    if not words or isinstance(place, str) or np.isnan(place):
+        return place
+    return words[min(words, key=lambda tick: abs(tick - place))]
 
 
 def _column(ax: Axes, side: str) -> tuple[str, Mapping[float, str]]:
@@ -111,14 +113,7 @@ def _column(ax: Axes, side: str) -> tuple[str, Mapping[float, str]]:
 
 
 def _label(ax: Axes, side: str) -> str:
-    return str(getattr(ax, f"{side}axis").get_label_text()).replace("\n", " ").strip()
-
-
-def _word(words: Mapping[float, str], place: str | float) -> str | float:
-    """The nearest word of an axis that has words, else the place."""
-    if not words or isinstance(place, str) or np.isnan(place):
-        return place
-    return words[min(words, key=lambda tick: abs(tick - place))].replace("\n", " ")
+    return str(getattr(ax, f"{side}axis").get_label_text()).strip()
 
 
 def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterator[Row]:
@@ -129,41 +124,32 @@ def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterat
             along = 1 if artist.has_yerr else 0
             for (x, y), ends in zip(line.get_xydata(), bars[-1].get_segments(), strict=True):
                 spread = dict(zip(("low", "high"), ends[:, along], strict=True)) if len(ends) else {}
-                yield {"kind": "point", "x": float(x), "y": float(y), **spread}
+                yield {"kind": "point", "x": x, "y": y, **spread}
         case BarContainer():  # where each bar ends and begins
-            upright = artist.orientation != "horizontal"
             for bar in artist.patches:
                 (left, bottom), (right, top) = bar.get_bbox().get_points().tolist()
-                if upright:
-                    yield {"kind": "bar", "base": bottom, "x": (left + right) / 2, "y": top}
-                else:
-                    yield {"kind": "bar", "base": left, "x": right, "y": (bottom + top) / 2}
+                upright = {"base": bottom, "x": (left + right) / 2, "y": top}
+                lying = {"base": left, "x": right, "y": (bottom + top) / 2}
+                yield {"kind": "bar", **(lying if artist.orientation == "horizontal" else upright)}
         case Line2D():
             is_data = artist.get_transform().contains_branch_seperately(ax.transData)
-            for x, y in np.where(is_data, np.asarray(artist.get_xydata(), dtype=float), np.nan):
-                yield {"kind": "line", "x": x, "y": y}
+            yield from _points("line", np.where(is_data, np.asarray(artist.get_xydata(), dtype=float), np.nan))
         case AxesImage():  # each row of pixels, from left to right
             for number, pixels in enumerate(np.asarray(artist.get_array(), dtype=float)):
-                yield {
-                    "kind": "pixels",
-                    "y": float(number),
-                    "value": " ".join(f"{pixel + 0.0:.3g}" for pixel in pixels),
-                }
+                yield {"kind": "pixels", "y": float(number), "value": " ".join(f"{v + 0.0:.3g}" for v in pixels)}
         case PathCollection():
-            shades = artist.get_array()
-            for i, (x, y) in enumerate(np.asarray(artist.get_offsets(), dtype=float)):
-                yield {"kind": "point", "x": x, "y": y} | ({} if shades is None else {"value": float(shades[i])})
+            yield from _points("point", artist.get_offsets())
         case ContourSet():
             for level, paths in zip(artist.levels, artist.get_paths(), strict=False):
-                yield from _paths("contour", paths.to_polygons(closed_only=False), value=float(level))
+                for corners in paths.to_polygons(closed_only=False):
+                    yield from ({**row, "value": float(level)} for row in _points("contour", corners))
         case PolyCollection() if artist.get_transform().contains_branch(ax.transData):
-            yield from _paths("area", [path.vertices for path in artist.get_paths()])
+            for path in artist.get_paths():
+                yield from _points("area", path.vertices)
         case Polygon() if artist.get_transform().contains_branch(ax.transData):
-            yield from _paths("area", [artist.get_xy()])
+            yield from _points("area", artist.get_xy())
 
 
-def _paths(kind: str, paths: Iterable[ArrayLike], **more: float) -> Iterator[Row]:
-    """The corners of each path; ``part`` counts the paths."""
-    for part, corners in enumerate(paths, 1):
-        for x, y in np.asarray(corners, dtype=float):
-            yield {"kind": kind, "part": float(part), "x": float(x), "y": float(y), **more}
+def _points(kind: str, corners: object) -> Iterator[Row]:
+    for x, y in np.asarray(corners, dtype=float):
+        yield {"kind": kind, "x": x, "y": y}

@@ -28,17 +28,17 @@ def test_a_figure_of_two_panels_as_printed() -> None:
     left.text(1, 1, "a word")
     left.annotate("", (1, 1), (2, 2), arrowprops={"arrowstyle": "->"})
     left.set_title("one")
-    right.scatter([3], [4], c=[0.5])
+    right.scatter([3], [4])
     right.legend(handles=[])
     text = series.table(fig)
     plt.close(fig)
     assert text == (
-        "panel,series,kind,x,y,value\n"
-        'one,"exact, $x^2$",line,1,0.3,\n'
-        'one,"exact, $x^2$",line,2,0,\n'
-        "one,2,line,,0.25,\n"
-        "one,2,line,,0.25,\n"
-        "panel 2,1,point,3,4,0.5\n"
+        "panel,series,kind,x,y\n"
+        'one,"exact, $x^2$",line,1,0.3\n'
+        'one,"exact, $x^2$",line,2,0\n'
+        "one,2,line,,0.25\n"
+        "one,2,line,,0.25\n"
+        "panel 2,1,point,3,4\n"
     )
 
 

@@ -507,11 +507,6 @@ def test_command_prints_claims_and_counts(project):
     assert result.stdout.endswith("2 claims: 1 holds, 1 open\n")
 
 
-def test_a_claim_is_never_broken_over_lines(project, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "20")
-    assert "bias-x" in run("--chapter", "bias").stdout
-
-
 def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build(project):
     write_claims(project, TESTED, entry(id="bias-new"))
     (project / "tests" / "test_bias.py").write_text("")
