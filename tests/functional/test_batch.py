@@ -247,25 +247,6 @@ def test_a_positive_beyond_the_precision() -> None:
     assert value.tolist() == pytest.approx([150, log(2)])
 
 
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ({"positives": torch.zeros(4, 6, dtype=torch.bool)}, r"marks are one for each of \[4, 7\] scores"),
-        ({"positives": torch.tensor([1, 2, 3, 4])}, r"classes must be \[4, P\], padded by -1"),
-        ({"positives": [[0.5]] * 4}, "positive"),
-        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be at least 0 and below 1"),
-        ({"label_smoothing": "a"}, "label_smoothing is 'a'"),
-        ({"log_q": torch.zeros(4, 6)}, r"one log probability for each of 7, or \[4, 7\] of them"),
-        ({"log_q": torch.zeros(4, 7).index_fill(1, torch.tensor([4]), -math.inf)}, "log_q is -inf for id 2"),
-        ({"log_q": torch.zeros(4, 7) + 0.5}, r"got 0.5 at \(0, 0\)"),
-    ],
-)
-def test_bad_positives_laws_and_smoothing_are_named(options: dict[str, Any], message: str) -> None:
-    scores, log_q = batch()
-    with pytest.raises(ValueError, match=message):
-        in_batch(scores, IDS, **({"log_q": log_q} | options))
-
-
 def test_a_positive_that_cannot_be_is_named() -> None:
     scores, log_q = batch()
     scores[0, 4] = -math.inf
@@ -443,6 +424,14 @@ def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype
             r"-inf for id 0, which was never counted.*\(counts \+ 1\)",
         ),
         ({"correct": "positives"}, "correct is 'positives'"),
+        ({"positives": torch.zeros(4, 6, dtype=torch.bool)}, r"marks are one for each of \[4, 7\] scores"),
+        ({"positives": torch.tensor([1, 2, 3, 4])}, r"classes must be \[4, P\], padded by -1"),
+        ({"positives": [[0.5]] * 4}, "positive"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0; it must be at least 0 and below 1"),
+        ({"label_smoothing": "a"}, "label_smoothing is 'a'"),
+        ({"log_q": torch.zeros(4, 6)}, r"one log probability for each of 7, or \[4, 7\] of them"),
+        ({"log_q": torch.zeros(4, 7).index_fill(1, torch.tensor([4]), -math.inf)}, "log_q is -inf for id 2"),
+        ({"log_q": torch.zeros(4, 7) + 0.5}, r"got 0.5 at \(0, 0\)"),
         ({"hits": "redraw"}, "hits is 'redraw'"),
         ({"temperature": 0}, "temperature is 0; it must be a positive number"),
         ({"temperature": torch.tensor(-1.0)}, "temperature is -1.0; it must be positive: learn its logarithm"),
