@@ -35,7 +35,8 @@ class InBatch(Learner):
 
     hits: InBatchHits = "keep"
 
-    def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
+    def losses(self, *batch: Tensor) -> Tensor:
+        users, items, _ = batch
         return functional.in_batch(self.towers(users, items), items, log_q=self.log_q[items], hits=self.hits)
 
 
@@ -83,7 +84,8 @@ class Layer(Learner):
         self.source = torch.Generator().manual_seed(config.seed)
         self.optimiser = torch.optim.Adam([self.towers.users, *self.layer.parameters()], lr=rate, fused=True)
 
-    def loss(self, users: Tensor, items: Tensor, drawn: Tensor) -> Tensor:
+    def losses(self, *batch: Tensor) -> Tensor:
+        users, items, _ = batch
         loss: Tensor = self.layer(F.embedding(users, self.towers.users), items, generator=self.source)
         return loss
 

@@ -212,13 +212,19 @@ def test_the_gain_of_no_noise_is_one_and_that_of_gaussian_noise_grows() -> None:
 
 @pytest.mark.parametrize("classes", [2, 10, 100])
 def test_the_gains_without_temperature(classes: int) -> None:
-    # The Jacobian of the argmax's law at 0 by quadrature, against K/(K-1) times the mean score of the winner.
+    # The argmax's Jacobian at 0 by quadrature, against K^2 int f^2 F^{K-2} = K/(K-1) (E s(max) + K f(b)) with
+    # the score s and the density f(b) at the right end of the support. Uniform: s = 0, f = 1/2, so K^2/(2 (K-1)): 5.56
+    # for ten classes, where the mean score alone says 0. Exponential: s = 1, f(b) = 0, so K/(K-1).
     largest = argmax.potential(torch.zeros(classes, dtype=torch.float64), Gaussian()).item()
-    expected = {Gumbel(): 1.0, Logistic(): classes / (classes + 1), Gaussian(): classes / (classes - 1) * largest}
-    for noise, limit in expected.items():
+    smooth = {Gumbel(): 1.0, Logistic(): classes / (classes + 1), Gaussian(): classes / (classes - 1) * largest}
+    edged = {Uniform(): classes**2 / (2 * (classes - 1)), Exponential(): classes / (classes - 1)}
+    for noise, limit in (smooth | edged).items():
         slope = argmax.jacobian(torch.zeros(classes, dtype=torch.float64), noise)[0, 0].item()
         assert slope * classes**2 / (classes - 1) == pytest.approx(limit, rel=1e-10)
+    for noise, limit in smooth.items():
         assert reach.gain(noise, 0.1, classes) == pytest.approx(limit, rel=0.02)  # type: ignore[arg-type]
+    if classes == 10:
+        assert reach.gain(Uniform(), 0.05, 10) == pytest.approx(4.78, abs=5e-3)
 
 
 def test_condition_and_excess_without_noise() -> None:
@@ -256,19 +262,6 @@ def test_deviations_are_those_of_the_noises() -> None:
     for family, noise in training.NOISES.items():
         values = noise().from_logit(torch.logit(p))
         assert values.std().item() == pytest.approx(grids.DEVIATIONS[family], rel=1e-4)
-
-
-@pytest.mark.parametrize("classes", [2, 10, 100])
-def test_gains_of_densities_with_edges(classes: int) -> None:
-    # K^2 int f^2 F^{K-2} = K/(K-1) (E s(max) + K f(b)) with the density f(b) at the right end of the support.
-    # Uniform: s = 0, f = 1/2, so K^2/(2 (K-1)): 5.56 for ten classes, where the mean score alone says 0.
-    # Exponential: s = 1, f(b) = 0, so K/(K-1).
-    ends = {Uniform(): classes**2 / (2 * (classes - 1)), Exponential(): classes / (classes - 1)}
-    for noise, limit in ends.items():
-        slope = argmax.jacobian(torch.zeros(classes, dtype=torch.float64), noise)[0, 0].item()
-        assert slope * classes**2 / (classes - 1) == pytest.approx(limit, rel=1e-10)
-    if classes == 10:
-        assert reach.gain(Uniform(), 0.05, 10) == pytest.approx(4.78, abs=5e-3)
 
 
 def test_the_rule_of_thumb_for_gaussian_noise_is_too_large() -> None:

@@ -183,7 +183,7 @@ def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
     """Pixels coded one by one, by the share of images that have them, cost 24.9 nats; so does a code not used."""
     cold = fixed(0.3)
     members = (Member(seed=0, temperature=cold), Member("gaussian", divergence="exact", seed=0, temperature=cold))
-    settings = Stack(members=members, hidden=60, batch=50, learning_rate=5e-3, epochs=20)
+    settings = Stack(members=members, hidden=60, batch=50, learning_rate=5e-3, epochs=20, samples=2, importance=3)
     found = training.train(settings)
     arrays, history = found.arrays, found.history
     share = (DIGITS.train > 0.5).mean(0).clip(1e-3, 1 - 1e-3)
