@@ -57,7 +57,7 @@ def run_command(
     values = notebooks.parameters(name, parameters or [])
     target = output or Path("build/run") / f"{name}.ipynb"
     processes.drive()
-    with TemporaryDirectory() as folder, progress.shown(), progress.step(name):
+    with TemporaryDirectory() as folder, progress.step(name):
         made = notebooks.run(name, values, Path(folder), Path("build/logs") / f"run-{name}.log")
         target.parent.mkdir(parents=True, exist_ok=True)
         copy2(Path(folder, notebooks.EXECUTED), target)

@@ -44,7 +44,7 @@ def run_command(
     from claimbook import BookError
     from claimbook.grids.filling import fill, leave_marks
     from claimbook.grids.jobs import computations, jobs_of, run
-    from claimbook.store import default, processes, progress
+    from claimbook.store import default, processes
     from claimbook.store.settings import resolve_device
 
     if dry_run:
@@ -60,9 +60,8 @@ def run_command(
     if not (chosen := [(job, wanted) for job, wanted in both if wanted.key.startswith(only)]):
         raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
     processes.follow()
-    for job, wanted in chosen:
-        with progress.step(f"{job.name.partition('.')[2]} {wanted.key[:SHORT]}"):
-            run(job, device)
+    for job, _ in chosen:
+        run(job, device)
 
 
 @runs_app.command("write")

@@ -11,12 +11,10 @@ from claimbook.store.provenance import Meter
 
 def fill(grid: str, profile: str, device: str, cores: int) -> None:
     """Compute the runs of a grid that are missing from the store."""
-    log = default().root / "logs" / f"{grid}-{profile}-{device}.log"
-    tasks = longest_first(grid, profile, device)
-    if tasks and (missing := scheduler.run(tasks, cores, log)):
+    if missing := scheduler.run(longest_first(grid, profile, device), cores):
         raise BookError(
-            f"{len(missing)} of {len(jobs_of(grid, profile))} runs are not finished: see above, and {log}. What is "
-            "finished is kept, and killed runs go on from their checkpoints: give the same command again"
+            f"{len(missing)} of {len(jobs_of(grid, profile))} runs are not finished, see above. Finished runs are kept "
+            "and killed runs resume from their checkpoints: repeat the command"
         )
 
 

@@ -63,14 +63,12 @@ def execute(plan: Plan, cores: int) -> None:
     # Chapters with grids train, which takes longest: they start first, so that no core idles at the end.
     missing.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
     tasks = [Task(one, ("step", "notebook", one.name), one.settings.get("device") == "cuda") for one in missing]
-    share, log = 1, BUILD / "logs" / "chapters.log"
+    share = 1
     if names := ", ".join(task.wanted.name for task in tasks if task.gpu):
         share = 1 if plan.profile == "paper" else gpu_shares(cores)
         print(f"on {device_name('cuda')} chapters train, {share} at a time: {names}; all else runs on the CPU")
-    if tasks and scheduler.run(tasks, cores, log, share=share):
-        raise BookError(
-            f"the book is not finished: see above, and {log}. What succeeded is kept; the next build goes on"
-        )
+    if scheduler.run(tasks, cores, share=share):
+        raise BookError("the book is not finished, see above; what succeeded is kept, and the next build goes on")
 
 
 def _check_stored(plan: Plan) -> None:
@@ -96,7 +94,7 @@ def _decide(plan: Plan, cores: int) -> None:
     workers = min(cores, len(files)) if len(files) > 1 else 0  # a single module needs no workers
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with progress.shown(), progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
+    with progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
     if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
         raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
@@ -108,8 +106,7 @@ def _show(plan: Plan, cores: int) -> None:
     wanted = pages.computation(plan, shown, decided)
     entry = store.find(wanted)
     if entry is None:
-        with progress.shown():
-            _run("claimbook.cli", "step", "pages", str(cores))
+        _run("claimbook.cli", "step", "pages", str(cores))
         entry = store.find(wanted)
         if entry is None:
             raise BookError("the book is not finished: its pages could not be rendered, see above")
@@ -126,7 +123,7 @@ def step(name: str, argument: str) -> None:
             pages.make(plan, int(argument))
         return
     store, wanted = default(), plan.notebooks[argument]
-    with progress.step(argument), store.locked(wanted):
+    with store.locked(wanted):
         if store.find(wanted) is None:
             values = notebooks.parameters(argument) | wanted.settings
             with store.writing(wanted) as (folder, seal):

@@ -4,7 +4,8 @@ import ast
 import json
 import os
 import re
-import time
+import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,6 @@ from claimbook import BookError
 from claimbook.pipeline.inputs import THREADS, declared_data, parse, source_path
 from claimbook.pipeline.outputs import noted
 from claimbook.store import parts, progress
-from claimbook.store.files import scratch
 from claimbook.store.provenance import Meter, Provenance
 from claimbook.store.settings import PROFILES, choice, resolve_device
 
@@ -68,7 +68,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     ran: list[Any] = []
     with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
         try:
-            _execute(source, values, ran, output, sockets)
+            _execute(source, name, values, ran, output, sockets)
             _check_all_ran(ran)
         except Exception as error:
             said = _said(error, path, ran, output)
@@ -80,7 +80,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))
 
 
-def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
+def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
     """Execute a notebook; it is in ``ran``, however that ends."""
     import papermill
     from jupyter_client.manager import AsyncKernelManager
@@ -94,32 +94,26 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
             pass
 
     class Engine(NBClientEngine):  # type: ignore[misc]
-        """Hands the notebook out: papermill writes it twice a cell, which costs seconds, and takes {} of its path."""
+        """Hands out the notebook, also if it fails."""
 
         @classmethod
         def execute_managed_notebook(cls, manager: Any, *arguments: Any, **options: Any) -> None:
             ran.append(manager.nb)
             super().execute_managed_notebook(manager, *arguments, **options)
 
-    def executed(cell: Any, cell_index: int, **_: object) -> None:
-        progress.report("executing cells", cell_index + 1, len(ran[0]["cells"]), begun=begun)
-
-    begun = time.time()
-
     papermill_engines.register("held", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
     sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
     papermill.execute_notebook(
         source,
-        None,
+        None,  # papermill would write it twice a cell, which costs seconds
         parameters=dict(values),
         engine_name="held",
         kernel_name="python3",
         config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
-        progress_bar=False,
-        on_cell_executed=executed,
+        progress_bar={"desc": name, **progress.options()},
         stdout_file=log,
-        stderr_file=log,
+        stderr_file=sys.stderr,  # how far a training is
     )
 
 
@@ -135,7 +129,8 @@ def _check_all_ran(ran: Iterable[Any]) -> None:
 def _surroundings(declared: Iterable[str]) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
     # Not below the project: the path of a named socket has little room.
-    with scratch("sumexp-kernel-", Path("/tmp") if Path("/tmp").is_dir() else None) as folder:
+    place = "/tmp" if Path("/tmp").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="sumexp-kernel-", dir=place, ignore_cleanup_errors=True) as folder:
         os.environ |= SURROUNDINGS | {
             "SUMEXP_DECLARED_DATA": ",".join(declared),
             "IPYTHONDIR": folder,

@@ -75,12 +75,12 @@ def test_cells_that_raise_and_kernels_that_are_killed(project: Project) -> None:
     output = project.build(code=1)
     line = (project.path / "notebooks/one.md").read_text("utf-8").splitlines().index("ratio = 1 / x") + 1
     assert (
-        "error: notebooks/one.md failed in code cell 3, which begins with: x = 0\n"
-        f"  line {line} of the file: ratio = 1 / x\n"
-        "  ZeroDivisionError: division by zero\n"
-        "  partial notebook: build/failed/one.ipynb\n"
-        "  log: build/logs/one.log\n"
-    ) in output
+        "one: error: notebooks/one.md failed in code cell 3, which begins with: x = 0\n"
+        f"one:   line {line} of the file: ratio = 1 / x\n"
+        "one:   ZeroDivisionError: division by zero\n"
+        "one:   partial notebook: build/failed/one.ipynb\n"
+        "one:   log: build/logs/one.log\n"
+    ) in "".join(line for line in output.splitlines(keepends=True) if line.startswith("one:"))
     assert "notebooks/two.md failed in code cell 3, which begins with: os.kill(" in output
     assert "the kernel died; it was killed" in output
     assert "Traceback" not in output

@@ -94,9 +94,8 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     [entry] = project.store.glob(f"run/*/{damaged}")
     (entry / "run.json").write_text("{}", "utf-8")
     output = project.run(*FILL, code=1)
-    assert "ArithmeticError: 1 diverged" in output
-    assert "error: 1 of 3 runs are not finished: see above, and" in output
-    assert ": ArithmeticError: 1 diverged\n" in (project.store / "logs/tiny-smoke-cpu.log").read_text("utf-8")
+    assert ": ArithmeticError: 1 diverged\n" in output
+    assert "error: 1 of 3 runs are not finished, see above" in output
     assert len(calls(project)) == 2
     after = project.entries("run")
     assert after.keys() == before.keys()

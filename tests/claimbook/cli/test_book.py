@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from claimbook.cli.commands import app
 from claimbook.pipeline import notebooks
-from claimbook.store import processes, progress
+from claimbook.store import processes
 
 
 @pytest.mark.parametrize("output", [None, Path("mine/one.ipynb")])
@@ -19,14 +19,12 @@ def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
     asked = []
 
     def run(name: str, values: object, folder: Path, log: Path) -> SimpleNamespace:
-        asked.append((name, values, log, os.environ[processes.DRIVER].split()[0]))
-        assert Path(os.environ[progress.FILE]).read_text() == f"{name}: starting\n"
+        asked.append((name, values, log, os.environ[processes.DRIVEN]))
         (folder / notebooks.EXECUTED).write_text("executed")
         return SimpleNamespace(seconds=12.34)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(processes.DRIVER, "0 0")
-    monkeypatch.setenv(progress.STEP, "")
+    monkeypatch.setenv(processes.DRIVEN, "")
     monkeypatch.setattr(notebooks, "run", run)
     monkeypatch.setattr(notebooks, "parameters", lambda name, given: dict(one.split("=") for one in given))
     done = CliRunner().invoke(
@@ -36,4 +34,4 @@ def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
     assert done.exit_code == 0, done.output
     assert f"executed in 12.3 s: {target}" in done.output
     assert target.read_text() == "executed"
-    assert asked == [("one", {"seed": "7"}, Path("build/logs/run-one.log"), str(os.getpid()))]
+    assert asked == [("one", {"seed": "7"}, Path("build/logs/run-one.log"), "1")]

@@ -9,7 +9,7 @@ import pytest
 
 from claimbook import BookError
 from claimbook.pipeline import notebooks
-from claimbook.store import Computation, Store, progress
+from claimbook.store import Computation, Store
 
 from .tiny import PARAMETERS, chapter
 
@@ -52,21 +52,6 @@ def test_a_parameter_of_another_kind_is_named(given: str, message: str) -> None:
         notebooks.parameters("one", [given])
 
 
-def test_a_notebook_says_how_many_of_its_cells_have_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    said: list[tuple[object, ...]] = []
-    monkeypatch.setattr(progress, "report", lambda *words, begun: said.append(words))
-    asked: dict[str, Any] = {}
-
-    def execute(source: None, target: None, **options: object) -> None:
-        assert target is None  # papermill would take the braces of a path for parameters
-        asked.update(options)
-
-    monkeypatch.setattr("papermill.execute_notebook", execute)
-    notebooks._execute(None, {}, [{"cells": [None] * 5}], None, str(tmp_path))
-    asked["on_cell_executed"](cell=None, cell_index=1, execute_reply={})
-    assert said == [("executing cells", 2, 5)]
-
-
 def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own() -> None:
     fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "a,b", "OMP_NUM_THREADS": "1"}
     with notebooks._surroundings(("a", "b")) as folder:
@@ -90,7 +75,7 @@ def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.
 def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool) -> None:
     """The executed notebook does not fit into the store, or one that failed into ``build/``."""
 
-    def execute(source: Any, values: Any, ran: list[Any], *_: Any) -> None:
+    def execute(source: Any, name: str, values: Any, ran: list[Any], *_: Any) -> None:
         ran.append(source)
         for cell in source.cells:
             cell["execution_count"] = 1

@@ -143,7 +143,7 @@ class Project:
 
     def environment(self) -> dict[str, str]:
         """One in which ``sumexp`` has its own copy of the package, and no data."""
-        hidden = ("SUMEXP_DATA", "SUMEXP_DRIVER", "SUMEXP_DECLARED_DATA", "SUMEXP_STORE")
+        hidden = ("SUMEXP_DATA", "SUMEXP_DRIVEN", "SUMEXP_DECLARED_DATA", "SUMEXP_STORE")
         environment = {name: value for name, value in os.environ.items() if name not in hidden}
         environment |= {"PYTHONPATH": str(self.path / "src"), "XDG_CACHE_HOME": str(self.path / "cache")}
         # Its tests need no plugin of pytest; that of Hypothesis imports all of Hypothesis at the end.

@@ -1,4 +1,4 @@
-"""Who computes ends with its driver: the one of the moment at which it was bound."""
+"""What a driver has started ends with it; what a shell has started goes on."""
 
 import os
 import subprocess
@@ -10,44 +10,31 @@ import pytest
 
 from claimbook.store import processes
 
-LINES = """
-import os, time
+CHILD = """
+import time
 from claimbook.store import processes
 
-processes._EVERY = 0.05
-processes.bind()
-os.environ[processes.DRIVER] = {later!r}
-time.sleep({seconds})
-print("at the end")
+processes.EVERY = 0.05
+processes.follow()
+print("started", flush=True)
+time.sleep(1)
+print("at the end", flush=True)
 """
-
-
-@pytest.mark.parametrize(("driver", "later", "code"), [("", "0 0", 0), ("0 0", "", 1)])  # nobody is 0
-def test_the_driver_is_the_one_of_the_beginning(driver: str, later: str, code: int) -> None:
-    environment = os.environ | {processes.DRIVER: driver}
-    lines = LINES.format(later=later, seconds=60 if code else 0.5)  # ten looks
-    done = subprocess.run([sys.executable, "-c", lines], env=environment, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (code, "" if code else "at the end\n")
-
-
-RUN = """
+PARENT = """
 import subprocess, sys
+from pathlib import Path
 
-subprocess.Popen([sys.executable, "-c", {lines!r}], stdout=open({output!r}, "w"))
+subprocess.Popen([sys.executable, "-c", {child!r}], stdout=open({output!r}, "w"))
+while not Path({output!r}).read_text():
+    pass
 """
 
 
-def test_what_a_shell_has_started_goes_on_when_the_shell_ends(tmp_path: Path) -> None:
-    """As by ``nohup claimbook runs run --grid vae &``: nobody drives it."""
-    lines = (
-        "import time\nfrom claimbook.store import processes\n"
-        "processes._EVERY = 0.05\nprocesses.follow()\ntime.sleep(1)\nprint('at the end')"
-    )
+@pytest.mark.parametrize("driven", [False, True], ids=["by nohup", "by a driver"])
+def test_a_process_ends_with_the_parent_that_drives_it(driven: bool, tmp_path: Path) -> None:
     output = tmp_path / "output"
-    environment = os.environ | {processes.DRIVER: "", "SUMEXP_STORE": str(tmp_path / "store")}
-    shell = RUN.format(lines=lines, output=str(output))
-    subprocess.run([sys.executable, "-c", shell], env=environment, check=True)
-    ends = time.monotonic() + 60
-    while not output.read_text() and time.monotonic() < ends:
-        time.sleep(0.1)
-    assert output.read_text() == "at the end\n"
+    environment = os.environ | {processes.DRIVEN: "1" if driven else ""}
+    parent = PARENT.format(child=CHILD, output=str(output))
+    subprocess.run([sys.executable, "-c", parent], env=environment, check=True)
+    time.sleep(1.5)
+    assert output.read_text() == "started\n" + "at the end\n" * (not driven)
