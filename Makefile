@@ -27,7 +27,7 @@ endif
 
 RUN = .venv/bin/python -m
 UV = $(RUN) uv pip
-STORE = from claimbook.store.location import default; print(default().root)
+STORE = from claimbook.store import default; print(default().root)
 # One stamp for each choice of TORCH, of which the last one made is kept: an interrupted or outdated installation is redone.
 READY = .venv/ready-$(TORCH)
 

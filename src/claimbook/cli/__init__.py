@@ -6,21 +6,20 @@ import sys
 
 def main() -> None:
     """Run the command line; a `BookError` is a message on stderr and exit code 1."""
+    from claimbook import BookError, project
     from claimbook.cli.commands import app
+    from claimbook.store import default, entries
 
     signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except Exception as error:
-        from claimbook import project
-        from claimbook.store.location import in_words
-
-        said = in_words(error)
-        if project.declared("datasets") and isinstance(error, project.module("datasets").DataError):
-            said = str(error)
-        if not said:
+        is_input = project.declared("datasets") and isinstance(error, project.module("datasets").DataError)
+        is_full = entries.is_full(error) and not isinstance(error, BookError)
+        if not (is_full or is_input or isinstance(error, BookError)):
             raise
-        print(f"error: {said}", file=sys.stderr)
+        fix = f"; free space (claimbook clean), or name another store than {default().root} by SUMEXP_STORE"
+        print(f"error: {error}{fix * is_full}", file=sys.stderr)
         sys.exit(1)
 
 

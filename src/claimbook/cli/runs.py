@@ -15,20 +15,35 @@ Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such 
 
 @runs_app.command("list")
 def list_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Print the runs of a grid, and how far each is."""
-    from claimbook.grids.jobs import computations, differences, jobs_of, kind_of
+    """Print the runs of a grid, their states and the time that the missing runs take.
+
+    Stated times are corrected by those of the finished runs.
+    """
+    from claimbook.grids.jobs import absent, differences, planned
     from claimbook.store import default
     from claimbook.store.progress import as_time
+    from claimbook.store.settings import resolve_device
 
-    store, jobs, rows = default(), jobs_of(grid, profile), []
-    for run, about in zip(computations(jobs, kind_of(device)), differences([job.config for job in jobs]), strict=True):
-        cost, entry = ("", "", "", ""), store.find(run)
+    device = resolve_device(device, needed=False)
+    runs, store, rows = planned(grid, profile, device), default(), []
+    due, stated, taken = 0.0, 0.0, 0.0
+    for (job, run), about in zip(runs, differences([job.config for job, _ in runs]), strict=True):
+        entry, cost = store.find(run), ("", "", "", "")
+        state = "fresh" if entry else "half-done" if store.checkpoint(run).exists() else "missing"
         if entry:
             made = entry.provenance
-            date = made.finished[:16].replace("T", " ")
-            cost = date, as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
-        rows.append((run.key[:SHORT], store.status(run), *cost, about))
+            cost = made.date, as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
+            stated, taken = stated + job.seconds[device], taken + made.seconds
+        else:
+            due += job.seconds[device]
+        rows.append((run.key[:SHORT], state, *cost, about))
     print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
+    missing = sum(row[1] != "fresh" for row in rows)
+    speed = f"{len(rows) - missing} finished runs" if stated else "an H200" if device == "cuda" else "one core"
+    time = as_time(due * (taken / stated if stated else 1))
+    typer.echo(f"\n{missing} of {len(rows)} runs to compute: {time} one after the other, at the speed of {speed}")
+    if without := absent(grid, profile):
+        typer.echo(f"data: without {', '.join(without)}; to have more runs: sumexp data fetch NAME")
 
 
 @runs_app.command("run")
@@ -42,36 +57,34 @@ def run_command(
 ) -> None:
     """Compute the runs of a grid that are missing from the store."""
     from claimbook import BookError
-    from claimbook.grids.filling import fill, leave_marks
-    from claimbook.grids.jobs import computations, jobs_of, run
+    from claimbook.grids import jobs
     from claimbook.store import default, processes
     from claimbook.store.settings import resolve_device
 
     if dry_run:
-        _dry_run(grid, profile, device)
+        list_command(grid, profile, device)
         return
-    jobs, device = jobs_of(grid, profile), resolve_device(device)
+    device = resolve_device(device)
     if not only:
-        fill(grid, profile, device, cores)
-        leave_marks(grid, profile, device)
-        typer.echo(f"{grid}, profile {profile}: all {len(jobs)} runs are in the store, {default().root}")
+        count = jobs.fill(grid, profile, device, cores)
+        typer.echo(f"{grid}, profile {profile}: all {count} runs are in the store, {default().root}")
         return
-    both = zip(jobs, computations(jobs, device), strict=True)
-    if not (chosen := [(job, wanted) for job, wanted in both if wanted.key.startswith(only)]):
+    chosen = [job for job, wanted in jobs.planned(grid, profile, device) if wanted.key.startswith(only)]
+    if not chosen:
         raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
     processes.follow()
-    for job, _ in chosen:
-        run(job, device)
+    for job in chosen:
+        jobs.run(job, device)
 
 
 @runs_app.command("write")
 def write_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
     """Write the runs of a grid that the store has into the file that comes with the book."""
     from claimbook.grids import results
-    from claimbook.grids.jobs import kind_of
     from claimbook.store import bundled
+    from claimbook.store.settings import resolve_device
 
-    count = results.write(grid, profile, kind_of(device))
+    count = results.write(grid, profile, resolve_device(device, needed=False))
     sizes = " and ".join(f"{path} ({as_size(path.stat().st_size)})" for path in bundled.files(grid))
     typer.echo(f"{count} runs in {sizes}")
 
@@ -86,36 +99,12 @@ def check_command(
     from tempfile import TemporaryDirectory
 
     from claimbook.grids import results
-    from claimbook.grids.jobs import kind_of
     from claimbook.store import Store
+    from claimbook.store.settings import resolve_device
 
     with TemporaryDirectory() as folder:
-        found = results.check(grid, kind_of(device), Store(Path(folder)), runs)
+        found = results.check(grid, resolve_device(device), Store(Path(folder)), runs)
     for name, moved, far in found:
         typer.echo(f"{name}: {'the same numbers' if moved == 0 else f'{moved:.1g} apart, relative'}{', too far' * far}")
     if any(far for *_, far in found):
         raise typer.Exit(1)
-
-
-def _dry_run(grid: str, profile: str, device: str) -> None:
-    """Print the runs of a grid and the time of those to be computed; nothing is written.
-
-    Their stated times are corrected by the finished runs of the grid.
-    """
-    from claimbook.grids.jobs import absent, computations, jobs_of, kind_of
-    from claimbook.store import default
-
-    list_command(grid, profile, device)
-    store, jobs, device = default(), jobs_of(grid, profile), kind_of(device)
-    found = [(job.seconds[device], store.find(run)) for job, run in zip(jobs, computations(jobs, device), strict=True)]
-    finished = [(seconds, entry.provenance.seconds) for seconds, entry in found if entry]
-    factor = sum(taken for _, taken in finished) / sum(stated for stated, _ in finished) if finished else 1.0
-    hours = factor * sum(seconds for seconds, entry in found if entry is None) / 3600
-    cores = max((job.threads for job in jobs), default=0)
-    unit = "GPU hours" if device == "cuda" else f"hours on {cores} core{'s' * (cores != 1)}"
-    source = f"{len(finished)} finished runs" if finished else "an H200" if device == "cuda" else "one core"
-    due = f"{len(jobs) - len(finished)} of {len(jobs)} runs to compute"
-    typer.echo(f"\n{grid}, profile {profile}, device {device}: {due}")
-    typer.echo(f"time: {float(f'{hours:.2g}'):,.12g} {unit}, by the speed of {source}")
-    if missing := absent(grid, profile):
-        typer.echo(f"data: without {', '.join(missing)}; to have more runs: sumexp data fetch NAME")

@@ -1,6 +1,5 @@
 """``claimbook why``, ``status`` and ``clean``: the entries of the store, why they are recomputed, which can go."""
 
-from collections import Counter
 from typing import Annotated
 
 import typer
@@ -22,28 +21,23 @@ def why_command(
 
 
 def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Print how far every chapter, the evidence of every test module, the pages and the training runs are."""
-    from claimbook.grids.jobs import asked
+    """Print which chapters, outcomes of test modules and pages are in the store, and how many training runs."""
     from claimbook.pipeline import plan
-    from claimbook.pipeline.why import status
+    from claimbook.pipeline.why import everything
+    from claimbook.store import default
     from claimbook.store.progress import as_time
 
-    made = plan.make(profile, device, "", stored=True)
-    lines = list(status(made, (run for name in made.notebooks for run in asked(name, made.profile, made.device))))
+    wanted = everything(plan.make(profile, device, "", stored=True)).values()
+    both = [(one, default().find(one)) for one in wanted]
     rows = [
-        (
-            line.kind,
-            line.name,
-            line.status,
-            "" if line.seconds is None else as_time(line.seconds),
-            as_size(line.bytes),
-            line.key[:SHORT] if line.kind == "run" else "",  # as `claimbook runs run --only` takes it
-        )
-        for line in lines
+        (one.kind, one.name, "fresh", as_time(entry.provenance.seconds), as_size(entry.size))
+        if entry
+        else (one.kind, one.name, "missing", "", "")
+        for one, entry in both
     ]
-    print_table(("kind", "name", "state", "time", "size", "key"), rows)
-    counts = Counter(line.status for line in lines)
-    typer.echo(f"\n{', '.join(f'{number} {state}' for state, number in counts.items())}")
+    print_table(("kind", "name", "state", "time", "size"), rows)
+    fresh = sum(entry is not None for _, entry in both)
+    typer.echo(f"\n{fresh} of {len(both)} fresh; {len(default().paths('run'))} training runs in {default().root}")
 
 
 def clean_command(
@@ -51,20 +45,20 @@ def clean_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
     """Remove from the store what no build of today's code and data needs, at any profile and on any device."""
-    from claimbook.pipeline.why import leftovers, remove
+    from claimbook.pipeline.why import leftovers
     from claimbook.store import default
     from claimbook.store.entries import size
 
-    entries = leftovers()
-    if not entries:
+    sizes = {path: size(path) for path in leftovers()}
+    if not sizes:
         typer.echo(f"nothing to remove in {default().root}")
         return
-    rows = [(path.parts[-3], path.name[:SHORT], as_size(size(path)), why, path.parent.name) for path, why in entries]
-    print_table(("kind", "key", "size", "why", "name"), rows)
+    rows = [(path.parts[-3], path.name[:SHORT], as_size(taken), path.parent.name) for path, taken in sizes.items()]
+    print_table(("kind", "key", "size", "name"), rows)
     if dry_run:
         return
     if not yes:
-        typer.confirm(f"Remove these {len(entries)}?", abort=True)
-    count, freed = remove(path for path, _ in entries)
-    rest = "" if count == len(entries) else "; the others are being computed"
-    typer.echo(f"removed {count} of {len(entries)}, {as_size(freed)}{rest}")
+        typer.confirm(f"Remove these {len(sizes)}?", abort=True)
+    gone = [path for path in sizes if default().remove(path)]
+    rest = "" if len(gone) == len(sizes) else "; the others are being computed"
+    typer.echo(f"removed {len(gone)} of {len(sizes)}, {as_size(sum(sizes[path] for path in gone))}{rest}")

@@ -1,5 +1,4 @@
-"""The runs that chapters ask for: which the store has, and computing the rest before a build.
+"""The runs that chapters ask for, declared by the modules ``X.grids`` of the package.
 
-The module ``X.grids`` of the package declares the runs of chapter X. `jobs`: the runs of a grid, and which of them a
-chapter shows; `filling`: computing them; `results`: those that come with the book.
+`jobs`: the runs of a grid, and computing them before a build; `results`: those that come with the book.
 """

@@ -1,4 +1,4 @@
-"""The runs of a grid, as the modules ``X.grids`` of the package declare them, and what of them a chapter shows."""
+"""The runs of a grid, as the modules ``X.grids`` of the package declare them, and computing them in parallel."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -6,12 +6,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from claimbook import project
+from claimbook import BookError, project
 from claimbook.authoring import runs
-from claimbook.pipeline.inputs import declared_runs, parse, source_path
-from claimbook.store import Computation, complete_grids, parts
-from claimbook.store.complete_grids import trained
-from claimbook.store.settings import PROFILES, choice, resolve_device
+from claimbook.pipeline import scheduler
+from claimbook.pipeline.scheduler import Task
+from claimbook.store import Computation, Store, complete_grids, default, parts
+from claimbook.store.provenance import Meter
+from claimbook.store.settings import PROFILES, choice
 from claimbook.tasks import Grid, Job
 
 
@@ -23,9 +24,9 @@ def grids() -> Mapping[str, Grid]:
     return {name: grid for module in modules for name, grid in module.GRIDS.items()}
 
 
-def run(job: Job, device: str) -> runs.Run:
+def run(job: Job, device: str, store: Store | None = None) -> runs.Run:
     """The run of a job: from the store, or computed now."""
-    return runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads)
+    return runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads, store=store)
 
 
 def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
@@ -33,12 +34,6 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
     choice("GRID", grid, grids())
     choice("PROFILE", profile, PROFILES)
     return grids()[grid](profile, lambda name: bool(parts.present([name])))
-
-
-def by_source(grid: str, profile: str) -> dict[str, tuple[Job, ...]]:
-    """For each data set that is there and the grid reads: its runs, were no other there."""
-    read = dict.fromkeys(name for job in jobs_of(grid, profile) for name in job.data)
-    return {source: grids()[grid](profile, source.__eq__) for source in read}
 
 
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
@@ -50,24 +45,53 @@ def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     ]
 
 
-def asked(chapter: str, profile: str, device: str) -> list[Computation]:
-    """The runs of its grid that a chapter shows, or would compute: at ``cpu`` on what the store has whole."""
-    grid = grids().get(chapter)
-    if grid is None:
-        return []
-    there = trained(chapter, declared_runs(parse(source_path(chapter))).get(chapter, ()), profile, device)
-    return computations(grid(profile, there.__contains__), device)
+def planned(grid: str, profile: str, device: str) -> list[tuple[Job, Computation]]:
+    """The runs of a grid and what they compute."""
+    jobs = jobs_of(grid, profile)
+    return list(zip(jobs, computations(jobs, device), strict=True))
+
+
+def fill(grid: str, profile: str, device: str, cores: int) -> int:
+    """Compute the runs of a grid that are missing from the store; returns how many runs the grid has.
+
+    For each data set all of whose runs are there, the store gets a mark, so that chapters show them.
+    """
+    tasks, jobs = missing(grid, profile, device), jobs_of(grid, profile)
+    if failed := scheduler.run(tasks, cores):
+        raise BookError(
+            f"{len(failed)} of {len(jobs)} runs are not finished, see above. Finished runs are kept and killed runs "
+            "resume from their checkpoints: repeat the command"
+        )
+    for source in {name for job in jobs for name in job.data}:
+        leave_mark(grid, source, profile, device)
+    return len(jobs)
+
+
+def missing(grid: str, profile: str, device: str) -> list[Task]:
+    """The runs of a grid missing from the store, the longest first, so that no core idles at the end."""
+    command = ("runs", "run", "--grid", grid, "--profile", profile, "--device", device, "--only")
+    longest = sorted(planned(grid, profile, device), key=lambda pair: pair[0].seconds[device], reverse=True)
+    return [
+        Task(wanted, (*command, wanted.key), device == "cuda", job.threads)
+        for job, wanted in longest
+        if default().find(wanted) is None
+    ]
+
+
+def leave_mark(grid: str, source: str, profile: str, device: str) -> None:
+    """Record in the store that it has all runs of a grid on a data set, if it has."""
+    store, meter, mark = default(), Meter(), complete_grids.mark(grid, source, profile, device)
+    wanted = computations(grids()[grid](profile, source.__eq__), device)
+    if not store.missing(wanted):
+        with store.locked(mark), store.writing(mark) as (folder, seal):
+            (folder / "runs.txt").write_text("".join(f"{one.name} {one.key}\n" for one in wanted), "utf-8")
+            seal(meter.read(device, (source,)))
 
 
 def absent(grid: str, profile: str) -> list[str]:
     """The data sets that the grid would use if they were there."""
     wanted = {name for job in grids()[grid](profile, lambda name: True) for name in job.data}
     return sorted(wanted.difference(parts.present(wanted)))
-
-
-def kind_of(device: str) -> str:
-    """``cpu`` or ``cuda``, whether or not it is here."""
-    return device if device in ("cpu", "cuda") else resolve_device(device)
 
 
 def differences(configs: Sequence[Any]) -> list[str]:

@@ -11,7 +11,8 @@ import numpy as np
 
 from claimbook import BookError
 from claimbook.authoring import runs
-from claimbook.grids.jobs import absent, computations, jobs_of
+from claimbook.grids.jobs import absent, planned
+from claimbook.grids.jobs import run as computed
 from claimbook.store import Computation, Store, bundled, default, parts
 from claimbook.store.provenance import device_name
 from claimbook.tasks import Arrays, Job
@@ -25,10 +26,10 @@ def write(grid: str, profile: str, device: str) -> int:
 
     They are those on the data that are here, of today's code or another: each line says which.
     """
-    jobs, lines = jobs_of(grid, profile), []
-    entries = [entry for name in {job.name for job in jobs} for entry in default().entries("run", name)]
+    pairs, lines = planned(grid, profile, device), []
+    entries = [entry for name in {job.name for job, _ in pairs} for entry in default().entries("run", name)]
     stored = {bundled.identity(e.computation): e for e in entries if e.computation.parts["device"] == device}
-    for job, wanted in zip(jobs, computations(jobs, device), strict=True):
+    for job, wanted in pairs:
         entry = stored.get(bundled.identity(wanted))
         if entry is None:
             raise BookError(f"the store lacks a run of {wanted.name}: make runs GRID={grid}")
@@ -53,15 +54,14 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
     profile = bundled.record(grid)["profile"]
     if not profile:
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
-    jobs = jobs_of(grid, profile)
-    both = [(job, run) for job, run in zip(jobs, computations(jobs, device), strict=True) if bundled.find(run)]
+    both = [(job, run) for job, run in planned(grid, profile, device) if bundled.find(run)]
     if not both:
         raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, profile))}")
     found, codes = [], {}
     for job, wanted in _shortest(both, count):
         brought = bundled.find(wanted)
         assert brought is not None
-        run = runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads, store=store)
+        run = computed(job, device, store)
         moved = _moved(brought, run.metrics, job.condense(run.arrays))
         agrees = moved <= (METRICS if run.metrics else NUMBERS)  # NaN does not
         found.append((f"{wanted.name} {brought.key[:12]}", moved, not agrees))

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from claimbook.pipeline.inputs import chapters_of, notebook
 from claimbook.register import outcomes
 from claimbook.store import Computation, Store
-from claimbook.store.settings import DEVICES, PROFILES, choice, resolve_device
+from claimbook.store.settings import PROFILES, choice, resolve_device
 
 BUILD = Path("build")
 PLAN = BUILD / "plan.json"
@@ -37,8 +37,7 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
     Where nothing will be executed (``stored``), the device need not be here.
     """
     choice("PROFILE", profile, PROFILES)
-    choice("DEVICE", device, DEVICES)
-    device = device if stored and device != "auto" else resolve_device(device)
+    device = resolve_device(device, needed=not stored)
     names = chapters_of(TOC)
     selected = tuple(choice("ONLY", name, names) for name in only.split()) or tuple(names)
     return Plan(

@@ -47,7 +47,7 @@ def run(tasks: Sequence[Task], cores: int, *, share: int = 1) -> list[Task]:
                     ended.result()
         except KeyboardInterrupt:
             processes.end(130)
-    return [task for task in tasks if not default().has(task.wanted)]
+    return [task for task in tasks if default().find(task.wanted) is None]
 
 
 def _run(task: Task) -> None:

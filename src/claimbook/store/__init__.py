@@ -14,7 +14,6 @@ appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder ``sto
 """
 
 from claimbook.store.computation import Computation
-from claimbook.store.entries import Entry, Status, Store
-from claimbook.store.location import default
+from claimbook.store.entries import Entry, Store, default
 
-__all__ = ["Computation", "Entry", "Status", "Store", "default"]
+__all__ = ["Computation", "Entry", "Store", "default"]

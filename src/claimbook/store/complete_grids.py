@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from claimbook import project
 from claimbook.store import bundled, parts
 from claimbook.store.computation import Computation
-from claimbook.store.location import default
+from claimbook.store.entries import default
 
 TRAINED_BEFORE = "cpu"
 """The profile whose builds wait for nothing that takes longer than minutes; the others train what is asked for."""

@@ -1,7 +1,6 @@
-"""Entries of the store: their places and locks; writing, verifying, listing and removing them."""
+"""The user's store and its entries: their places and locks; writing, verifying, listing and removing them."""
 
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -12,7 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import file_digest
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter
@@ -21,8 +19,6 @@ from claimbook import BookError
 from claimbook.store.computation import Computation
 from claimbook.store.provenance import Provenance
 
-Status: TypeAlias = Literal["fresh", "missing", "running", "half-done", "damaged"]
-
 SUMS = "SHA256SUMS"
 """The checksums of an entry's other files, in the form that ``sha256sum --check`` reads; written last."""
 RECORD = "entry.json"
@@ -30,7 +26,7 @@ RECORD = "entry.json"
 CHECKPOINT, PART, GONE = ".checkpoint", ".part", ".gone.part"
 """What names end with: of the state of a half-done computation, of what is half written, of what is half removed."""
 MOMENT = 0.2
-"""Seconds to wait before assuming that the holder is computing; probing briefly takes the lock."""
+"""Seconds to wait for a lock before saying so."""
 _log = logging.getLogger(__name__)
 
 
@@ -83,25 +79,9 @@ class Store:
             _log.warning("%s; it will be computed again", error)
             return None
 
-    def has(self, computation: Computation) -> bool:
-        """Whether there is an entry here, damaged or not."""
-        return _is_there(self.path(computation))
-
     def missing(self, wanted: Iterable[Computation]) -> list[Computation]:
-        """The computations without an entry; deletes damaged entries."""
-        absent = [computation for computation in wanted if self.find(computation) is None]
-        for path in filter(_is_there, map(self.path, absent)):
-            self.remove(path)
-        return absent
-
-    def status(self, computation: Computation) -> Status:
-        """How far it is."""
-        path = self.path(computation)
-        if self.is_running(computation.key):
-            return "running"
-        if _is_there(path):
-            return "fresh" if whole(path) else "damaged"
-        return "half-done" if self.checkpoint(computation).exists() else "missing"
+        """The computations without an entry, or with a damaged entry."""
+        return [computation for computation in wanted if self.find(computation) is None]
 
     def checkpoint(self, computation: Computation) -> Path:
         """Where the state of a half-done computation lies."""
@@ -121,7 +101,8 @@ class Store:
             record = _Record(computation.kind, computation.name, dict(computation.parts), provenance)
             (part / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
             (part / SUMS).write_text(_sums(part), "utf-8")
-            _publish(part, path)
+            _remove(path)  # a damaged entry
+            part.replace(path)
             for end in ("", PART):  # which a kill left half written; by name, as there may be 10,000 entries
                 path.with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
 
@@ -132,7 +113,7 @@ class Store:
         try:
             yield part, seal
         except OSError as error:
-            if not _is_of_keeping(error, part):
+            if not is_full(error):
                 raise
             with self.guarded(path):
                 raise
@@ -152,25 +133,17 @@ class Store:
     def locked(self, computation: Computation) -> Iterator[None]:
         """Hold the computation's lock, which the system releases when the process ends, however it ends."""
         lock = FileLock(self._lock(computation.key))
-        with self.guarded(self.path(computation)), suppress(Timeout):
-            lock.acquire(timeout=MOMENT)
-        if not lock.is_locked:
-            _log.warning("waiting for another process that computes %s", self.path(computation))
-            lock.acquire()
+        with self.guarded(self.path(computation)):
+            try:
+                lock.acquire(timeout=MOMENT)
+            except Timeout:
+                _log.warning("waiting for another process that computes %s", self.path(computation))
+                lock.acquire()
         try:
             yield
         finally:
             Path(lock.lock_file).unlink(missing_ok=True)  # a waiting process makes another
             lock.release()
-
-    def is_running(self, key: str) -> bool:
-        """Whether a process holds the lock of this key; to look takes no right to write."""
-        try:
-            with self._lock(key).open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError as error:
-            return isinstance(error, BlockingIOError)
-        return False
 
     def _lock(self, key: str) -> Path:
         return self.root / "locks" / f"{key}.lock"
@@ -181,8 +154,11 @@ class Store:
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
         """All undamaged entries of a kind and name, oldest first."""
-        entries = filter(None, map(whole, self.paths(kind, name)))
-        return sorted(entries, key=lambda entry: entry.provenance.finished)
+        found = []
+        for path in self.paths(kind, name):
+            with suppress(DamagedError):
+                found.append(read(path))
+        return sorted(found, key=lambda entry: entry.provenance.finished)
 
     def remove(self, path: Path) -> bool:
         """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
@@ -209,16 +185,18 @@ def read(path: Path) -> Entry:
         raise DamagedError(f"{path} is damaged: {error}") from error
 
 
-def whole(path: Path) -> Entry | None:
-    """The entry in a folder; None if it is missing or damaged."""
-    with suppress(DamagedError):
-        return read(path)
-    return None
-
-
 def size(path: Path) -> int:
     """The bytes of a file, or of all that is in a folder."""
     return sum(file.stat().st_size for file in (path, *path.rglob("*")) if file.is_file())
+
+
+def default() -> Store:
+    """The store of this user: ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder."""
+    if chosen := os.environ.get("SUMEXP_STORE"):
+        return Store(Path(chosen).expanduser().absolute())
+    from platformdirs import user_cache_path
+
+    return Store(user_cache_path("sumexp") / "store")
 
 
 def _sums(folder: Path) -> str:
@@ -228,11 +206,6 @@ def _sums(folder: Path) -> str:
             with file.open("rb") as stream:
                 lines.append(f"{file_digest(stream, 'sha256').hexdigest()}  {file.relative_to(folder).as_posix()}\n")
     return "".join(lines)
-
-
-def _publish(part: Path, path: Path) -> None:
-    _remove(path)  # a damaged one
-    part.replace(path)
 
 
 def _remove(path: Path) -> None:
@@ -250,12 +223,6 @@ def is_full(error: BaseException) -> bool:
     """Whether a disk was full, or a quota used up; some errors have it in words only."""
     numbers = errno.ENOSPC, errno.EDQUOT
     return getattr(error, "errno", None) in numbers or any(os.strerror(number) in str(error) for number in numbers)
-
-
-def _is_of_keeping(error: OSError, part: Path) -> bool:
-    """Whether an error is one of writing to a folder; the system does not say where a disk was full."""
-    names = [name for name in (error.filename, error.filename2) if isinstance(name, str | os.PathLike)]
-    return is_full(error) or any(Path(name).is_relative_to(part) for name in names)
 
 
 def _is_there(path: Path) -> bool:

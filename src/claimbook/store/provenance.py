@@ -33,6 +33,11 @@ class Provenance:
     data: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def date(self) -> str:
+        """When, to the minute."""
+        return self.finished[:16].replace("T", " ")
+
     def __post_init__(self) -> None:
         """Refuse a date that is none, by a ValueError."""
         datetime.fromisoformat(self.finished)

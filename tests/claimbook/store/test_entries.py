@@ -25,12 +25,11 @@ from .conftest import asked, keep
 
 
 def test_an_entry_comes_back_as_it_was_written(store: Store) -> None:
-    assert (store.find(asked()), store.status(asked()), store.has(asked())) == (None, "missing", False)
+    assert store.find(asked()) is None
     entry = keep(store, asked(), b"12345")
     again = store.find(asked())
     assert again is not None
     assert again == entry
-    assert (store.status(asked()), store.has(asked())) == ("fresh", True)
     assert again.path == store.root / "run" / "some.task" / asked().key
     assert again.computation == asked()
     assert (again.provenance.data, again.provenance.more) == (("brown",), {"parameters": {"seed": 0}})
@@ -49,7 +48,7 @@ def test_nothing_is_in_the_entrys_place_before_it_is_sealed(store: Store) -> Non
         (folder / "file").write_text("text")
         assert not store.path(asked()).exists()
         seal(Meter().read())
-        assert store.has(asked())
+        assert store.find(asked())
     assert list(store.path(asked()).parent.iterdir()) == [store.path(asked())]
 
 
@@ -64,7 +63,7 @@ def test_what_fails_or_is_not_sealed_leaves_nothing(store: Store) -> None:
 def test_an_empty_folder_in_its_place_is_no_entry(store: Store) -> None:
     """Who copies a store may make one first."""
     store.path(asked()).mkdir(parents=True)
-    assert (store.find(asked()), store.status(asked())) == (None, "missing")
+    assert store.find(asked()) is None
     assert keep(store, asked()).path == store.path(asked())
 
 
@@ -111,11 +110,9 @@ def test_a_damaged_entry_is_none_and_the_next_one_takes_its_place(
     entry = keep(store, asked())
     other = keep(store, asked(1))
     damage(entry.path)
-    assert store.status(asked()) == "damaged"
-    assert store.find(asked()) is None
+    assert store.missing([asked(), asked(1)]) == [asked()]
     assert f"{entry.path} is" in caplog.text
     assert "it will be computed again" in caplog.text
-    assert store.has(asked())  # which is why a build removes it first
     assert [one.computation for one in store.entries()] == [other.computation]
     assert len(store.paths()) == 2
     assert keep(store, asked()).computation == asked()
@@ -124,7 +121,6 @@ def test_a_damaged_entry_is_none_and_the_next_one_takes_its_place(
 def test_an_entry_in_anothers_place_is_foreign(store: Store) -> None:
     entry = keep(store, asked())
     entry.path.rename(store.path(asked(1)))
-    assert store.status(asked(1)) == "damaged"
     with pytest.raises(DamagedError, match=rf"is foreign: it holds run some.task {asked().key}"):
         read(store.path(asked(1)))
     other = Computation("run", "other.task", asked().parts)
@@ -184,8 +180,7 @@ def test_a_kill_at_any_moment_leaves_whole_entries_and_free_locks(store: Store) 
         paths = store.paths()
         assert [read(path).path for path in paths] == paths  # none is damaged
         for number in range(5):
-            assert not store.is_running(asked(number).key)
-            assert store.status(asked(number)) in ("fresh", "missing")
+            assert store.remove(store.path(asked(number)))  # its lock is free
     keep(store, asked())
     leftovers = [path for path in store.root.rglob("*.part") if path.name.startswith(asked().key)]
     assert leftovers == []
@@ -205,17 +200,14 @@ with Store(Path(sys.argv[1])).locked(Computation("run", "some.task", {"number": 
 def test_a_lock_keeps_others_out_until_its_holder_is_killed(store: Store) -> None:
     keep(store, asked())
     with _other(HOLDER, store) as process:
-        assert store.is_running(asked().key)
-        assert store.status(asked()) == "running"
         assert not store.remove(store.path(asked()))
-        assert store.has(asked())
+        assert store.find(asked())
         process.send_signal(signal.SIGKILL)
         process.wait()
-    assert not store.is_running(asked().key)
     with store.locked(asked()):
         pass
     assert store.remove(store.path(asked()))
-    assert not store.has(asked())
+    assert store.find(asked()) is None
 
 
 ONCE = """
@@ -241,7 +233,7 @@ def test_two_that_ask_at_once_compute_once(store: Store) -> None:
     with _other(ONCE, store) as one, _other(ONCE, store) as other:
         assert (one.wait(60), other.wait(60)) == (0, 0)
     assert (store.root / "computed").read_text() == "once\n"
-    assert store.status(asked()) == "fresh"
+    assert store.find(asked())
 
 
 @pytest.fixture
@@ -267,7 +259,7 @@ def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half_there(full: Path
     assert isinstance(caught.value.__cause__, OSError)
     assert caught.value.__cause__.errno == errno.ENOSPC
     assert [path.name for path in store.path(asked()).parent.iterdir()] == [asked(1).key]
-    assert (store.status(asked()), store.status(asked(1))) == ("missing", "fresh")
+    assert store.missing([asked(), asked(1)]) == [asked()]
     keep(store, asked(2))
 
 
@@ -284,8 +276,7 @@ def test_a_store_that_may_only_be_read_says_what_it_has(full: Path) -> None:
     (full / "locks").mkdir(exist_ok=True)
     (full / "locks" / f"{asked().key}.lock").touch()
     subprocess.run(["mount", "-o", "remount,ro", str(full)], check=True)
-    assert (store.status(asked()), store.status(asked(1))) == ("fresh", "missing")
-    assert store.find(asked()) is not None
+    assert store.missing([asked(), asked(1)]) == [asked(1)]
     with pytest.raises(BookError, match=r"cannot keep .*Read-only.*; name another folder by SUMEXP_STORE$"):
         keep(store, asked(1))
 
@@ -305,11 +296,9 @@ def stranger(store: Store) -> Iterator[Store]:
         store.root.chmod(0o700)
 
 
-@pytest.mark.parametrize("look", [Store.find, Store.status, Store.has, lambda store, one: store.missing([one])])
-def test_a_store_that_may_not_be_read_is_one_clear_error(stranger: Store, look: Callable[..., object]) -> None:
-    """Another user's was a traceback."""
+def test_a_store_that_may_not_be_read_is_one_clear_error(stranger: Store) -> None:
     with pytest.raises(BookError, match=r"cannot read .*Permission denied; let its owner allow it, or name ano"):
-        look(stranger, asked())
+        stranger.find(asked())
     with pytest.raises(BookError, match=r"cannot keep .*Permission denied.*SUMEXP_STORE"):
         stranger.remove(stranger.path(asked()))
 
@@ -334,12 +323,7 @@ def test_what_breaks_while_an_entry_is_made_is_not_said_to_be_a_matter_of_keepin
     with pytest.raises(type(broken)) as caught, store.writing(asked()):
         raise broken
     assert caught.value is broken
-    with (
-        pytest.raises(BookError, match=r"cannot keep .*No such file.*SUMEXP_STORE"),
-        store.writing(asked()) as (folder, _),
-    ):
-        (folder / "absent" / "file").write_bytes(b"")
-    assert store.status(asked()) == "missing"
+    assert store.find(asked()) is None
 
 
 def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
