@@ -7,8 +7,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -39,21 +38,24 @@ def build(profile: str, device: str, only: str, cores: int, *, stored: str = "")
     arguments = profile, device, only, stored
     # Most builds have nothing to do: the bytes of the sources and the list of runs and grids show it without a plan.
     # They do not show what else is stored.
-    if not stored and PAGE.exists() and _read(FINISHED) == f"{_fingerprint(arguments)} {_results()}":
+    if not stored and PAGE.exists() and FINISHED.exists() and FINISHED.read_text() == f"{_sources(arguments)} {_results()}":
         return PAGE
     plan = plans.make(profile, device, only, stored=bool(stored))
     BUILD.mkdir(exist_ok=True)
-    with _alone():
-        now = _fingerprint(arguments)
-        FINISHED.unlink(missing_ok=True)
-        write_text(PLAN, plan.model_dump_json())
-        if stored == "1":
-            _check_stored(plan)
-        elif not stored:
-            execute(plan, cores)
-            _decide(plan, cores)  # with the runs that notebooks have trained
-        _show(plan, cores)
-        write_text(FINISHED, f"{now} {_results()}")
+    try:
+        with FileLock(BUILD / ".lock", timeout=0):
+            before = _sources(arguments)
+            FINISHED.unlink(missing_ok=True)
+            write_text(PLAN, plan.model_dump_json())
+            if stored == "1":
+                _check_stored(plan)
+            elif not stored:
+                execute(plan, cores)
+                _decide(plan, cores)  # with the runs that notebooks have trained
+            _show(plan, cores)
+            write_text(FINISHED, f"{before} {_results()}")
+    except Timeout:
+        raise BookError(f"another build runs in {Path.cwd()}; wait for it, or end it") from None
     return PAGE
 
 
@@ -73,43 +75,40 @@ def execute(plan: Plan, cores: int) -> None:
 
 def _check_stored(plan: Plan) -> None:
     """Fail if a chapter or the outcomes of a test module are missing from the store."""
-    store = default()
-    chapters = [name for name, wanted in plan.notebooks.items() if store.find(wanted) is None]
-    undecided = [one.name for one in plan.undecided(store)]
-    if chapters or undecided:
+    missing = default().missing(plan.notebooks.values())
+    undecided = plan.undecided(default())
+    if missing or undecided:
         raise BookError(
-            f"STORED=1: {store.root} lacks {len(chapters)} of {len(plan.notebooks)} chapters and the outcomes of "
-            f"{len(undecided)} of {len(plan.evidence)} test modules: {', '.join((chapters + undecided)[:5])}, "
-            "...; copy them into the store (`claimbook why NAME` says what differs), or take STORED=partial or none"
+            f"STORED=1: {default().root} lacks {len(missing)} of {len(plan.notebooks)} chapters and the outcomes of "
+            f"{len(undecided)} of {len(plan.evidence)} test modules: "
+            f"{', '.join(one.name for one in (missing + undecided)[:5])}, ...; copy them into the store "
+            "(`claimbook why NAME` says what differs), or take STORED=partial or none"
         )
 
 
 def _decide(plan: Plan, cores: int) -> None:
     """Run the test modules of claims whose outcomes are not in the store; a failing test is evidence too."""
-    store, log = default(), BUILD / "logs" / "evidence.log"
-    missing = plan.undecided(store)
-    if not missing:
+    files = [file_of(one.name).as_posix() for one in plan.undecided(default())]
+    if not files:
         return
-    files = [file_of(one.name).as_posix() for one in missing]
+    log = BUILD / "logs" / "evidence.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
     workers = min(cores, len(files)) if len(files) > 1 else 0  # a single module needs no workers
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
-    log.parent.mkdir(parents=True, exist_ok=True)
     with progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
-    if undecided := [file_of(one.name).as_posix() for one in plan.undecided(store)]:
+    if undecided := [file_of(one.name).as_posix() for one in plan.undecided(default())]:
         raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 
 
 def _show(plan: Plan, cores: int) -> None:
     """Render the pages, unless the store has them, and let ``build/`` show them."""
-    store, shown, decided = default(), pages.chapters(plan), pages.evidence(plan)
-    wanted = pages.computation(plan, shown, decided)
-    entry = store.find(wanted)
-    if entry is None:
+    shown = pages.chapters(plan)
+    wanted = pages.computation(plan, shown, pages.evidence(plan))
+    if not (entry := default().find(wanted)):
         _run("claimbook.cli", "step", "pages", str(cores))
-        entry = store.find(wanted)
-        if entry is None:
-            raise BookError("the book is not finished: its pages could not be rendered, see above")
+    if not (entry := entry or default().find(wanted)):
+        raise BookError("the book is not finished: its pages could not be rendered, see above")
     view.show(shown, entry)
 
 
@@ -137,21 +136,7 @@ def _run(module: str, *arguments: str, output: TextIO | None = None) -> int:
     return subprocess.run(command, env=surroundings, stdout=output, stderr=output, check=False).returncode
 
 
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Hold the lock of ``build/``, which ends with the process."""
-    owner = BUILD / ".lock-owner"
-    try:
-        with FileLock(BUILD / ".lock", timeout=0):
-            write_text(owner, str(os.getpid()))
-            yield
-    except Timeout:
-        raise BookError(
-            f"another build (process {_read(owner)}) runs in {Path.cwd()}; wait for it, or end it"
-        ) from None
-
-
-def _fingerprint(arguments: Sequence[str]) -> str:
+def _sources(arguments: Sequence[str]) -> str:
     """A digest of all that a build could depend on: sources by their bytes, settings, which data and grids we have."""
     tested = (file for folder in (TESTS, PROOFS) for file in sorted(folder.rglob("*")) if file.is_file())
     files = [*pages.sources().values(), *(file for file in tested if file.suffix != ".pyc"), parts.PINS]
@@ -165,7 +150,3 @@ def _results() -> str:
     """A digest of which training runs the store has, and which outcomes of tests: these may be replaced."""
     outcomes = (f"{path.name} {path.stat().st_mtime_ns}" for path in default().paths("evidence"))
     return digest(*(path.name for path in default().paths("run")), *outcomes)
-
-
-def _read(file: Path) -> str:
-    return file.read_text("utf-8") if file.exists() else ""

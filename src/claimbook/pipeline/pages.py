@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from filecmp import cmp
 from pathlib import Path
-from shutil import copy2, copystat, rmtree
+from shutil import copy2
 from typing import Any
 
 from claimbook import register
@@ -22,8 +21,6 @@ from claimbook.store.provenance import Meter
 CLAIMS = Path("claims")
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
-KEPT = 8
-"""How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
 Shown = Mapping[str, Entry | None]
 
@@ -76,7 +73,10 @@ def _ended(decided: Shown) -> list[Test]:
 
 
 def make(plan: Plan, jobs: int) -> None:
-    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``."""
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``.
+
+    They replace the earlier pages of the same profile and device.
+    """
     store, shown, decided = default(), chapters(plan), evidence(plan)
     wanted = computation(plan, shown, decided)
     with store.locked(wanted):
@@ -85,32 +85,21 @@ def make(plan: Plan, jobs: int) -> None:
             with store.writing(wanted) as (folder, seal):
                 _render(plan, shown, decided, folder, jobs)
                 seal(meter.read())
-    # Not by age alone: a clock that was set back makes the newest the oldest.
-    others = [path for path in store.paths("pages", "book") if path.name != wanted.key]
-    for earlier in sorted(others, key=lambda path: path.stat().st_mtime)[: 1 - KEPT]:
-        store.remove(earlier)
+    for entry in store.entries("pages"):
+        if entry.computation.settings == wanted.settings and entry.computation.key != wanted.key:
+            store.remove(entry.path)
 
 
 def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
-    stage = BUILD / "stage.part"
-    staging.stage(stage, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
+    staging.stage(STAGE, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))
     executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")
     for table in (folder / "register.json", folder / "executions.json", *measurements()):
-        copy2(table, stage / DATA)
-    _date(stage, STAGE)
-    rmtree(STAGE, ignore_errors=True)
-    stage.replace(STAGE)
-    # What decides how pages are read and no setting tells Sphinx: code, docstrings, versions.
-    folders = (*map(Path, parts.PACKAGES.values()), Path("book/_ext"))
-    readers = [file for folder in folders for file in folder.rglob("*") if file.suffix != ".pyc"]
-    trees = BUILD / ".doctrees" / Computation("pages", "readers", parts.files([*readers, parts.PINS])).key[:16]
-    for other in set(trees.parent.glob("*")) - {trees}:
-        rmtree(other)
-    render(STAGE, folder / "html", trees=trees, jobs=jobs)
+        copy2(table, STAGE / DATA)
+    render(STAGE, folder / "html", jobs=jobs)
 
 
 def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
@@ -141,12 +130,3 @@ def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
         "versions": [{"package": name, "version": number} for name, number in versions],
     }
 
-
-def _date(stage: Path, earlier: Path) -> None:
-    """Leave files that were staged before as old as they were, and make all others new: Sphinx goes by their dates."""
-    for file in filter(Path.is_file, stage.rglob("*")):
-        before = earlier / file.relative_to(stage)
-        if before.is_file() and cmp(file, before, shallow=False):
-            copystat(before, file)
-        else:
-            file.touch()

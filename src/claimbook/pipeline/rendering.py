@@ -1,8 +1,4 @@
-"""The staged book as pages: by Sphinx, with Jupyter Book's settings, on several cores; a warning is an error.
-
-Sphinx keeps what it has read, and reads again what has changed. Every page is written anew, so that pages are the same
-bytes whatever was read before.
-"""
+"""The staged book as pages: by Sphinx, with Jupyter Book's settings, on several cores; a warning is an error."""
 
 import errno
 import gc
@@ -11,7 +7,7 @@ import re
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
-from shutil import rmtree
+from tempfile import TemporaryDirectory
 from warnings import catch_warnings, filterwarnings
 
 from claimbook import BookError
@@ -20,16 +16,15 @@ _SHOWN = 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
-    """Render the book that ``staging.stage`` has laid out; raises what Sphinx says, or an OSError if a disk is full.
+def render(stage: Path, output: Path, *, jobs: int) -> None:
+    """Render the book that ``staging.stage`` has laid out, by so many processes.
 
-    Sphinx goes by the path of ``stage`` and the dates of its files, and keeps in ``trees`` what it has read. So many
-    ``jobs``, processes, read and write.
+    Raises what Sphinx says, or an OSError if a disk is full.
     """
     from jupyter_book.sphinx import build_sphinx
 
     source, said = stage.resolve(), StringIO()
-    with redirect_stderr(said), catch_warnings():
+    with redirect_stderr(said), catch_warnings(), TemporaryDirectory(prefix="sumexp-doctrees-") as trees:
         # sphinx-external-toc inspects every live object: it fails at a dead proxy, and torch warns when its
         # objects are inspected.
         gc.collect()
@@ -40,15 +35,13 @@ def render(stage: Path, output: Path, *, trees: Path, jobs: int) -> None:
             path_config=source / "_config.yml",
             noconfig=True,  # but for Jupyter Book's
             confoverrides={"external_toc_path": "_toc.yml", "latex_individualpages": False},
-            doctreedir=trees.resolve(),
-            force_all=True,
+            doctreedir=trees,
             jobs=jobs,
             quiet=True,
             warningiserror=True,
             keep_going=True,
         )
     if failed:
-        rmtree(trees, ignore_errors=True)  # what was read with a warning must be read, and warned of, again
         text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
         if (full := os.strerror(errno.ENOSPC)) in text:
             raise OSError(errno.ENOSPC, full)

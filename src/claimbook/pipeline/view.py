@@ -28,18 +28,10 @@ def show_executed(chapters: Mapping[str, Entry | None]) -> None:
 
 
 def _put(source: Path, place: Path) -> None:
-    """Copy a file or a folder to its place, with no moment when half of it is there."""
-    part, old = (place.with_name(f".{place.name}.{end}") for end in ("part", "old"))
-    for left in (part, old):
-        rmtree(left, ignore_errors=True)
+    """Copy a file or a folder to its place; some copies of a store have no empty folder."""
+    rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_file():
-        copy2(source, part)
-    else:
-        part.mkdir()
-        if source.is_dir():  # some copies of a store keep no empty folder
-            copytree(source, part, dirs_exist_ok=True)
-    if place.is_dir():
-        place.replace(old)
-    part.replace(place)
-    rmtree(old, ignore_errors=True)
+    if source.is_dir():
+        copytree(source, place)
+    elif source.exists():
+        copy2(source, place)

@@ -55,69 +55,13 @@ def stage(tmp_path: Path) -> Path:
     return stage
 
 
-API = """# Code
-
-```{index} a word of the index
-```
-
-```{eval-rst}
-.. automodule:: claimbook.register.errata
-   :members:
-```
-"""
-EXERCISES = """# Exercises
-
-:::{exercise}
-:label: one-ex
-Show it.
-:::
-
-:::{solution-start} one-ex
-:::
-
-So it is.
-
-:::{solution-end}
-:::
-"""
 
 
-def change(file: Path, text: str) -> None:
-    """Change a page later than it was read, however coarse the clock of the disk."""
-    file.write_text(text)
-    later = time.time() + 2
-    os.utime(file, (later, later))
 
 
-def test_what_was_read_before_changes_no_byte(stage: Path, tmp_path: Path) -> None:
-    extensions = "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_autodoc, sumexp_book, sumexp_typography"
-    extensions += ", sphinx.ext.autodoc, sphinx.ext.napoleon, sphinx.ext.viewcode]"
-    names = ("autodoc", "book", "typography")
-    local = f"  local_extensions: {{{', '.join(f'sumexp_{name}: book/_ext' for name in names)}}}\n  recursive"
-    (stage / "_config.yml").write_text(SETTINGS.replace("  recursive", local).replace("sphinx_comments]", extensions))
-    shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))
-    with (stage / "_toc.yml").open("a") as toc:
-        toc.write("- file: api\n- file: exercises\n")
-    (stage / "api.md").write_text(API)
-    (stage / "exercises.md").write_text(EXERCISES)
-    trees = tmp_path / "trees"
-    render(stage, tmp_path / "first", trees=trees, jobs=2)
-    read = {file.stem: file.stat().st_mtime_ns for file in trees.glob("*.doctree")}
-    assert read.keys() == {"index", "one", "two", "three", "api", "exercises"}
-    # A changed word, a label more, and a changed title, which other pages show.
-    change(stage / "exercises.md", EXERCISES.replace("So it is.", "It is."))
-    change(stage / "three.md", f"{PAGES['three']}\n(a-label)=\n## A section\n")
-    change(stage / "two.md", PAGES["two"].replace("Page two", "The second page"))
-    render(stage, tmp_path / "second", trees=trees, jobs=2)
-    again = {file.stem for file in trees.glob("*.doctree") if file.stat().st_mtime_ns != read[file.stem]}
-    assert again == {"two", "three", "exercises"}
-    first, second = files(tmp_path / "first"), files(tmp_path / "second")
-    render(stage, tmp_path / "anew", trees=tmp_path / "new-trees", jobs=1)
-    assert second == files(tmp_path / "anew")
-    assert {name for name in first if first[name] != second.get(name)} >= {"two.html", "index.html", "one.html"}
 
 
-def test_a_warning_is_an_error_each_time(stage: Path, tmp_path: Path) -> None:
+def test_a_warning_is_an_error(stage: Path, tmp_path: Path) -> None:
     """Also where garbage waits: sphinx-external-toc asks every object for its class, and a dead proxy raises."""
     (stage / "three.md").write_text(f"{PAGES['three']}\nSee {{doc}}`nowhere`.\n")
     lost = {1, 2}  # of a class that can be referred to weakly
@@ -126,9 +70,8 @@ def test_a_warning_is_an_error_each_time(stage: Path, tmp_path: Path) -> None:
     gc.disable()
     try:
         del lost, cycle
-        for _ in range(2):
-            with pytest.raises(BookError, match=r"Sphinx says:\n  three\.md:5: WARNING: unknown document: 'nowhere'"):
-                render(stage, tmp_path / "pages", trees=tmp_path / "trees", jobs=1)
+        with pytest.raises(BookError, match=r"Sphinx says:\n  three\.md:5: WARNING: unknown document: 'nowhere'"):
+            render(stage, tmp_path / "pages", jobs=1)
     finally:
         gc.enable()
 
@@ -194,7 +137,7 @@ def read(file: Path) -> BeautifulSoup:
 
 def test_pages_of_tables_show_what_the_build_has_found(tables: Path, tmp_path: Path) -> None:
     pages = tmp_path / "first"
-    render(tables, pages, trees=tmp_path / "trees", jobs=1)
+    render(tables, pages, jobs=1)
     cells = [cell.get_text(" ", strip=True) for cell in read(pages / "book/executions.html").select("article td")]
     assert cells == ["bias", "12.3\xa0s", "numpy"]
     register = read(pages / "book/register.html")
@@ -206,8 +149,8 @@ def test_pages_of_tables_show_what_the_build_has_found(tables: Path, tmp_path: P
     put(tables, "register", [CLAIM | {"kind": "theorem"}, CLAIM | {"id": "bias-y"}])
     (tables / "book" / "errata" / "bias.md").write_text(ERRATUM.replace("erratum-b1", "erratum-b2"))
     pages = tmp_path / "second"
-    render(tables, pages, trees=tmp_path / "trees", jobs=1)
-    render(tables, tmp_path / "anew", trees=tmp_path / "new-trees", jobs=1)
+    render(tables, pages, jobs=2)
+    render(tables, tmp_path / "anew", jobs=1)
     assert files(pages) == files(tmp_path / "anew")
     assert "56.8\xa0s" in (pages / "book/executions.html").read_text("utf-8")
     register = read(pages / "book/register.html")
@@ -222,5 +165,5 @@ def test_a_full_disk_is_no_fault_of_the_pages(stage: Path, tmp_path: Path, monke
 
     monkeypatch.setattr("jupyter_book.sphinx.build_sphinx", fails)
     with pytest.raises(OSError, match="No space left") as caught:
-        render(stage, tmp_path / "html", trees=tmp_path / "trees", jobs=1)
+        render(stage, tmp_path / "html", jobs=1)
     assert caught.value.errno == errno.ENOSPC

@@ -71,7 +71,7 @@ def test_sum():
     "src/sumexp/unused.py": "def three():\n    return 3\n",
 }
 
-RENDERER = """def render(stage, output, *, trees, jobs):
+RENDERER = """def render(stage, output, *, jobs):
     output.mkdir(parents=True)
     (output / "index.html").write_text("rendered")
 """
