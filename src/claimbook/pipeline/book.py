@@ -38,7 +38,12 @@ def build(profile: str, device: str, only: str, cores: int, *, stored: str = "")
     arguments = profile, device, only, stored
     # Most builds have nothing to do: the bytes of the sources and the list of runs and grids show it without a plan.
     # They do not show what else is stored.
-    if not stored and PAGE.exists() and FINISHED.exists() and FINISHED.read_text() == f"{_sources(arguments)} {_results()}":
+    if (
+        not stored
+        and PAGE.exists()
+        and FINISHED.exists()
+        and FINISHED.read_text() == f"{_sources(arguments)} {_results()}"
+    ):
         return PAGE
     plan = plans.make(profile, device, only, stored=bool(stored))
     BUILD.mkdir(exist_ok=True)

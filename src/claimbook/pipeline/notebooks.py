@@ -7,11 +7,9 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
-
-from pydantic import TypeAdapter
 
 from claimbook import BookError
 from claimbook.pipeline.inputs import THREADS, declared_data, parse, source_path
@@ -40,7 +38,11 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     cells = [cell for cell in jupytext.read(path).cells if "parameters" in cell.metadata.get("tags", ())]
     if len(cells) != 1:
         raise BookError(f"{path} has {len(cells)} cells tagged 'parameters'; expected one")
-    values = dict(_assignments(cells[0].source, path))
+    try:
+        assigned = [node for node in ast.parse(cells[0].source).body if isinstance(node, ast.Assign)]
+        values: dict[str, object] = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
+    except ValueError:
+        raise BookError(f"{path}: a parameter is not a plain value such as 0 or 'cpu'") from None
     for item in given:
         key, equals, text = item.partition("=")
         if not equals or key not in values:
@@ -51,6 +53,19 @@ def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     if "device" in values:
         values["device"] = resolve_device(str(values["device"]))
     return values
+
+
+def _like(default: object, name: str, text: str) -> object:
+    """``text`` as a value of the default's kind."""
+    if isinstance(default, str):
+        return text
+    with suppress(ValueError, SyntaxError):
+        value: object = ast.literal_eval(text)
+        if type(value) is int and isinstance(default, float):
+            return float(value)
+        if type(value) is type(default):
+            return value
+    raise BookError(f"parameter {name} is {text!r}; expected a value such as {default!r}")
 
 
 def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Provenance:
@@ -69,7 +84,6 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
         try:
             _execute(source, name, values, ran, output, sockets)
-            _check_all_ran(ran)
         except Exception as error:
             said = _said(error, path, ran, output)
             for notebook in ran:
@@ -117,14 +131,6 @@ def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any
     )
 
 
-def _check_all_ran(ran: Iterable[Any]) -> None:
-    """Refuse a notebook that ended early: papermill takes ``sys.exit()`` in a cell for success."""
-    cells = (cell for notebook in ran for cell in notebook["cells"])
-    code = (cell for cell in cells if cell["cell_type"] == "code" and cell["source"].strip())
-    if any(cell["execution_count"] is None for cell in code):
-        raise BookError("the cell ended the run before the last cell; remove its sys.exit()")
-
-
 @contextmanager
 def _surroundings(declared: Iterable[str]) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
@@ -170,47 +176,16 @@ def _said(error: Exception, path: Path, ran: Sequence[Any], log: TextIO) -> str:
     elif type(error).__name__ == "DeadKernelError":
         what = "the kernel died; it was killed, perhaps because memory ran out (see the system's log)"
     log.write(what + "\n")
-    where = _where(path, ran[0], int(line[1]) if line else None) if ran else path
-    return f"{where}\n  {what}"
-
-
-def _where(path: Path, notebook: Any, line: int | None) -> str:
-    """The cell that was started last, by number and first line, and the line where it failed."""
-    code = [c for c in notebook["cells"] if c["cell_type"] == "code" and INJECTED not in c["metadata"].get("tags", ())]
     # What papermill says of how a cell ended is wrong where the kernel died; when it began is right.
+    cells = [cell for notebook in ran for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    code = [cell for cell in cells if INJECTED not in cell["metadata"].get("tags", ())]
     started = [cell for cell in code if cell["metadata"].get("papermill", {}).get("start_time")]
     if not started:
-        return f"{path} failed before its first cell"
+        return f"{path} failed before its first cell\n  {what}"
     text = "".join(started[-1]["source"])
-    lines = text.splitlines() or [""]
-    where = f"{path} failed in code cell {len(started)}, which begins with: {lines[0]}"
-    if line is None or line > len(lines):
-        return where
-    content = path.read_text("utf-8")
-    number = content[: content.find(text)].count("\n") + line
-    return f"{where}\n  line {number} of the file: {lines[line - 1].strip()}"
-
-
-def _assignments(code: str, path: Path) -> Iterator[tuple[str, object]]:
-    for node in ast.parse(code).body:
-        match node:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ):
-                try:
-                    yield name, ast.literal_eval(value)
-                except ValueError:
-                    raise BookError(f"{path}: the parameter {name} is not a plain value such as 0 or 'cpu'") from None
-
-
-def _like(default: object, name: str, text: str) -> object:
-    """``text`` as a value of the default's kind."""
-    if isinstance(default, str):
-        return text
-    try:
-        value: object = TypeAdapter(type(default)).validate_python(ast.literal_eval(text), strict=True)
-    except (ValueError, SyntaxError):
-        kind = {int: "whole number", float: "number", bool: "truth value"}.get(type(default), type(default).__name__)
-        raise BookError(f"parameter {name} is {text!r}; expected a {kind} such as {default!r}") from None
-    return value
+    where = f"{path} failed in code cell {len(started)}, which begins with: {text.partition(chr(10))[0]}"
+    if line and int(line[1]) <= len(lines := text.splitlines()):
+        content, number = path.read_text("utf-8"), int(line[1])
+        place = content[: content.find(text)].count("\n") + number
+        where += f"\n  line {place} of the file: {lines[number - 1].strip()}"
+    return f"{where}\n  {what}"

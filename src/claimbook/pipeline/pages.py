@@ -129,4 +129,3 @@ def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
         ],
         "versions": [{"package": name, "version": number} for name, number in versions],
     }
-

@@ -1,9 +1,8 @@
-"""The book as Sphinx reads it: pages as they are, notebooks with their outputs, what the pipeline knows filled in."""
+"""The book as Sphinx reads it: pages as they are, notebooks with their outputs."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from difflib import SequenceMatcher
 from pathlib import Path
 from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
@@ -23,7 +22,7 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
-_UNSEEN = re.compile(r"\{(?:glue(?::\w+)?|ref|numref)\}`(?:[^`<]*<)?(?P<target>[^`>]*)>?`")
+_OF_RUN = re.compile(r"\{glue(?::\w+)?\}`[^`]*`|\{(?:ref|numref)\}`(?:[^`<]*<)?fig-[^`]*`")
 
 
 def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
@@ -48,34 +47,36 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
 def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
     """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
 
-    Cells whose code has changed since have no outputs. That, and that they are of an earlier run, is said at its top.
+    Without an execution of the same code it has no outputs. That, or that they are of an earlier run, is said at its
+    top.
     """
     import jupytext
 
     notebook = dict(jupytext.read(source_path(name)))
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    if entry is not None and _fill(code, entry):
+    if entry is not None and _fill(notebook["cells"], entry):
         _check_guards(name, notebook["cells"])
     else:
-        _leave_out_unknown(notebook["cells"])
+        entry = None
+        _leave_out_numbers(notebook["cells"])
     note = None
     if entry is None:
-        note = f"This chapter is not executed yet; `make book ONLY={name}` does it."
+        note = f"The code of this chapter is not executed yet; `make book ONLY={name}` does it."
     elif entry.computation.key != key:
         made = literal(provenance(entry))
         note = f"This page shows an earlier run ({made}); `make book ONLY={name}` brings it up to date."
     return _finished(notebook, note, entry)
 
 
-def _fill(code: Sequence[dict[str, Any]], entry: Entry) -> bool:
-    """Give cells the outputs that an execution of the same code has; whether it is that of all cells."""
+def _fill(cells: Sequence[dict[str, Any]], entry: Entry) -> bool:
+    """Give cells the outputs of an execution, if it is of the same code."""
     executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
     ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
-    now, then = [cell["source"] for cell in code], ["".join(cell["source"]) for cell in ran]
-    for block in SequenceMatcher(None, now, then, autojunk=False).get_matching_blocks():
-        for number in range(block.size):
-            code[block.a + number]["outputs"] = [staged(one) for one in ran[block.b + number]["outputs"]]
-    return now == then
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    if [cell["source"] for cell in code] != ["".join(cell["source"]) for cell in ran]:
+        return False
+    for cell, executed in zip(code, ran, strict=True):
+        cell["outputs"] = [staged(output) for output in executed["outputs"]]
+    return True
 
 
 def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
@@ -94,7 +95,7 @@ def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None) -> dict[str, Any]:
-    """The same bytes for the same content: stable ids, no traces of the run, each figure's provenance, the note."""
+    """The same bytes for the same content: stable ids, no traces of the run."""
     cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
     if note:
         text = "".join(cells[0]["source"])
@@ -138,19 +139,11 @@ def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> l
     return shown
 
 
-def _leave_out_unknown(cells: Sequence[dict[str, Any]]) -> None:
-    """Let text quote no number and refer to no figure that there is not."""
-    marks = [noted(output) for cell in cells for output in cell.get("outputs", ())]
-    prefixes = {"figure": "fig-", "result": "", "sentence": ""}
-    known = {prefix + mark[kind] for mark in marks for kind, prefix in prefixes.items() if kind in mark}
-
-    def shown(found: re.Match[str]) -> str:
-        of_run = found[0].startswith("{glue") or found["target"].startswith("fig-")
-        return "…" if of_run and found["target"].removesuffix(":myst") not in known else found[0]
-
+def _leave_out_numbers(cells: Sequence[dict[str, Any]]) -> None:
+    """Put dots for the numbers and figures of a chapter that is not executed."""
     for cell in cells:
         if cell["cell_type"] == "markdown":
-            cell["source"] = _UNSEEN.sub(shown, cell["source"])
+            cell["source"] = _OF_RUN.sub("…", cell["source"])
 
 
 def provenance(entry: Entry) -> str:

@@ -47,7 +47,7 @@ def asked(*arguments: str) -> str:
         ),
         (
             ("notebook", "run", "one", "-p", "seed=x"),
-            "parameter seed is 'x'; expected a whole number such as 0",
+            "parameter seed is 'x'; expected a value such as 0",
         ),
         (("notebook", "run", "one", "-p", "profile=huge"), "profile is 'huge'; expected one of smoke, "),
     ],

@@ -3,10 +3,8 @@
 import errno
 import gc
 import json
-import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from weakref import proxy
@@ -53,12 +51,6 @@ def stage(tmp_path: Path) -> Path:
     for name, text in PAGES.items():
         (stage / f"{name}.md").write_text(text)
     return stage
-
-
-
-
-
-
 
 
 def test_a_warning_is_an_error(stage: Path, tmp_path: Path) -> None:

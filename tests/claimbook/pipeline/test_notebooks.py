@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +37,11 @@ def test_parameters_are_values_of_the_kind_that_the_notebook_has() -> None:
     assert isinstance(found["seed"], int)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("seed=1.5", "parameter seed is '1.5'; expected a whole number such as 0"),
-        ("seed=True", "parameter seed is 'True'; expected a whole number such as 0"),
-        ("seed=one", "parameter seed is 'one'; expected a whole number such as 0"),
-        ("rate=fast", "parameter rate is 'fast'; expected a number such as 0.5"),
-        ("quick=1", "parameter quick is '1'; expected a truth value such as False"),
-        ("sizes=3", r"parameter sizes is '3'; expected a tuple such as \(1, 2\)"),
-    ],
-)
-def test_a_parameter_of_another_kind_is_named(given: str, message: str) -> None:
-    with pytest.raises(BookError, match=message):
+@pytest.mark.parametrize("given", ["seed=1.5", "seed=True", "seed=one", "rate=fast", "quick=1", "sizes=3"])
+def test_a_parameter_of_another_kind_is_named(given: str) -> None:
+    name, _, text = given.partition("=")
+    default = {"seed": "0", "rate": "0.5", "quick": "False", "sizes": "(1, 2)"}[name]
+    with pytest.raises(BookError, match=re.escape(f"parameter {name} is '{text}'; expected a value such as {default}")):
         notebooks.parameters("one", [given])
 
 
@@ -93,12 +86,3 @@ def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch
         store.writing(wanted) as (folder, _),
     ):
         notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")
-
-
-def test_a_cell_that_ends_the_run_early_is_an_error(tmp_path: Path) -> None:
-    source = Path("notebooks/one.md")
-    front = "```{code-cell}".join(source.read_text().split("```{code-cell}")[:2])  # as far as the parameters
-    source.write_text(f"{front}```{{code-cell}}\nimport sys; sys.exit()\n```\n\n```{{code-cell}}\nafter = 1\n```\n")
-    with pytest.raises(BookError, match=r"begins with: .*exit\(\)\n.* remove its sys.exit\(\)"):
-        notebooks.run("one", {}, tmp_path / "out", tmp_path / "build/logs/one.log")
-    assert not (tmp_path / "out").exists()
