@@ -4,8 +4,8 @@ A file has ``tables``: by title their rows, each of cells by head. A row with ``
 its ``seconds`` and ``bytes``, those of each of the others, and the least seconds, ``floor``, where that is known.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from claimbook.pipeline.outputs import literal
@@ -26,8 +26,10 @@ EQUAL = 1.1
 
 def text(files: Sequence[File], title: str | None = None) -> str:
     """All tables of the files with their titles, or the table of the given title alone, in MyST."""
-    tables = {name: rows for file in files for name, rows in file["tables"].items() if title in (None, name)}
-    shown = (_titled(name, rows) if title is None else _table([*map(cells, rows)]) for name, rows in tables.items())
+    tables = {name: [*map(cells, rows)] for file in files for name, rows in file["tables"].items()}
+    shown = (
+        [f"**{name}**\n\n{_table(rows)}" for name, rows in tables.items()] if title is None else [_table(tables[title])]
+    )
     notes = (file["note"] for file in files if file.get("note"))
     return "\n\n".join(filter(None, (_machines(files), *shown, *notes)))
 
@@ -62,24 +64,12 @@ def _quotient(ours: float | None, theirs: float | None) -> float | None:
     return ours / theirs if ours and theirs else None
 
 
-def _titled(title: str, rows: Sequence[Row]) -> str:
-    """A title and its table; an other that is the fastest in all rows is named in the title."""
-    shown, said = [*map(cells, rows)], f"**{title}**"
-    names = {row.get(OTHER) for row in shown}
-    if len(names) == 1 and (name := names.pop()):
-        said += f", compared with {name}"
-        shown = [{head: row[head] for head in row if head != OTHER} for row in shown]
-    return f"{said}\n\n{_table(shown)}"
-
-
 def _table(rows: Sequence[Row]) -> str:
     """Rows of the same heads, without the columns that say nothing: a phone has room for five narrow ones."""
-    columns = {head: [row[head] for row in rows] for head in (rows[0] if rows else ())}
-    kept = {head: column for head, column in columns.items() if any(cell not in (None, "") for cell in column)}
-    sides = (":" if any(isinstance(cell, int | float) for cell in column) else "" for column in kept.values())
-    shown = zip(*([_shown(head, cell) for cell in column] for head, column in kept.items()), strict=True)
-    lines = [[*kept], [f"---{side}" for side in sides], *shown] if kept else []
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    heads = [head for head in (rows[0] if rows else ()) if any(row[head] not in (None, "") for row in rows)]
+    sides = (":" if any(isinstance(row[head], int | float) for row in rows) else "" for head in heads)
+    lines = [heads, [f"---{side}" for side in sides], *([_shown(head, row[head]) for head in heads] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines if line)
 
 
 def _machines(files: Sequence[File]) -> str:
@@ -99,8 +89,7 @@ def _shown(head: str, cell: Any) -> str:
     if head in FORMATS:
         return FORMATS[head](cell)
     if isinstance(cell, Mapping):
-        pairs = (f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items())
-        return literal(", ".join(pairs))
+        cell = [f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items()]
     if isinstance(cell, list):
         return literal(", ".join(map(str, cell))) or "none"
     return f"{cell:,}" if isinstance(cell, int) else literal(str(cell)).replace(" × ", TIMES)
@@ -108,32 +97,28 @@ def _shown(head: str, cell: Any) -> str:
 
 def _time(seconds: float) -> str:
     """Two digits and a unit that keeps them before the point, or near it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{_two(seconds / size)}{NARROW}{unit}"
-    return f"{_two(seconds * 1e9)}{NARROW}ns"
+    unit, size = next(((unit, size) for unit, size in (("s", 1.0), ("ms", 1e-3)) if seconds >= size), ("µs", 1e-6))
+    return f"{_two(seconds / size)}{NARROW}{unit}"
 
 
 def _ratio(ratio: float) -> str:
-    """``0.59``, and where it is far from 1, ``144`` or ``1/25,000``."""
-    if ratio < 0.01:
-        return f"1/{_two(1 / ratio)}"
-    return f"{ratio:,.{2 if ratio < 9.995 else 1 if ratio < 99.95 else 0}f}"
+    """``0.59``, and where it is far from 1, ``140`` or ``1/25,000``."""
+    return f"1/{_two(1 / ratio)}" if ratio < 0.01 else _two(ratio)
 
 
 def _two(value: float) -> str:
     """Two digits that count, without an exponent."""
-    return f"{float(f'{value:.2g}'):,.{1 if value < 9.95 else 0}f}"
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.{max(0, 1 - math.floor(math.log10(rounded)))}f}"
 
 
 SECONDS = ("wall", "CPU", "CPU alone", "GPU")
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     TIME: _time,
-    **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY), _ratio),
-    "CPU / GPU": _ratio,
+    **dict.fromkeys((OF_TIME, OF_FLOOR, OF_MEMORY, "CPU / GPU"), _ratio),
     **dict.fromkeys(SECONDS, lambda seconds: f"{seconds:.1f}{SPACE}s"),
     "peak memory": lambda size: f"{size / 2**20:,.0f}{SPACE}MiB",
-    "finished (UTC)": lambda moment: f"{datetime.fromisoformat(moment):%Y-%m-%d %H:%M}",
+    "finished (UTC)": lambda moment: moment[:16].replace("T", " "),
     "notebook": lambda name: f"[{name}](../notebooks/{name})",
     "function": lambda name: f"`{name}`",
     "key": lambda key: key[:12],

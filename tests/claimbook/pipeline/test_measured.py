@@ -26,8 +26,8 @@ def test_the_fastest_other_and_ratios() -> None:
     assert shown(one, other, title="a task") == [
         ["**a task**"],
         ["size", "time", "fastest other", "ours / best other", "ours / lower bound", "memory: ours / other"],
-        ["10 × 10", "3.0 s", "quick", "0.75", "2.00", "0.25"],  # 3 / 4, 3 / 1.5, 2 / 8
-        ["20 × 10", "36 ms", "slow", "0.01", "", ""],  # .036 / 2.5
+        ["10 × 10", "3.0 s", "quick", "0.75", "2.0", "0.25"],  # 3 / 4, 3 / 1.5, 2 / 8
+        ["20 × 10", "36 ms", "slow", "0.014", "", ""],  # .036 / 2.5
     ]
     assert f"10{SPACE}×{SPACE}10" in text([{"tables": {"a task": [one]}}])
 
@@ -45,5 +45,5 @@ def test_memory_is_told_where_it_is_more_than_a_peak_can_tell_apart() -> None:
 def test_rows_in_which_another_is_faster() -> None:
     rows = [compared(1.1, {"one": 1.0}), compared(1.2, {"one": 1.0, "two": 1.5}, "c"), compared(2.0, {})]
     file = {"tables": {"a task": rows, "another": [compared(3.0, {"two": 2.0})]}}
-    assert slower([file]).splitlines()[2:] == ["| a task | c | one | 1.20 |", "| another | b | two | 1.50 |"]
+    assert slower([file]).splitlines()[2:] == ["| a task | c | one | 1.2 |", "| another | b | two | 1.5 |"]
     assert slower([{"tables": {"a task": rows[:1]}}]) == ""
