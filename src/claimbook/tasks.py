@@ -14,7 +14,7 @@ Config = TypeVar("Config", contravariant=True)
 
 
 class Checkpoint(Protocol):
-    """Where a task leaves what it needs to go on after it was killed."""
+    """Where a task leaves what it needs to resume after it was killed."""
 
     def load(self) -> State | None:
         """What was saved last; None at the first start."""
@@ -24,25 +24,17 @@ class Checkpoint(Protocol):
 
 
 class Result(Protocol):
-    """What a task returns: arrays, numbers, and columns of one length, such as a number per epoch."""
+    """What a task returns, by name: arrays, numbers, and columns of one length, such as a number per epoch."""
 
-    @property
-    def arrays(self) -> Arrays:
-        """By name."""
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        """By name."""
-
-    @property
-    def history(self) -> Arrays:
-        """By name."""
+    arrays: Arrays
+    metrics: Mapping[str, float]
+    history: Arrays
 
 
 class Task(Protocol[Config]):
     """A function of a module of the package that computes a result from its config, the same each time.
 
-    A task whose steps take long goes on from what it saved in ``checkpoint``; a short one leaves it alone.
+    A task whose steps take long resumes from what it saved in ``checkpoint``; a short task leaves it alone.
     """
 
     __module__: str
@@ -53,35 +45,19 @@ class Task(Protocol[Config]):
 
 
 class Job(Protocol):
-    """A run of a grid: its task, config, data sets and threads, and its seconds by kind of device."""
+    """A run of a grid: its task, whose module and name is ``name``, config (a dataclass), data sets and threads.
 
-    @property
-    def name(self) -> str:
-        """The task's module and name."""
+    ``seconds`` is its duration on a core (``cpu``) and on a GPU (``cuda``), ``condense`` gives what of its arrays comes
+    with the book.
+    """
 
-    @property
-    def task(self) -> Task[Any]:
-        """What computes it."""
-
-    @property
-    def config(self) -> Any:
-        """A dataclass."""
-
-    @property
-    def data(self) -> tuple[str, ...]:
-        """The data sets that it reads."""
-
-    @property
-    def threads(self) -> int:
-        """How many it uses."""
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Its duration on a core (``cpu``) and on a GPU (``cuda``)."""
-
-    @property
-    def condense(self) -> Callable[[Arrays], Arrays]:
-        """What of its arrays comes with the book."""
+    name: str
+    task: Task[Any]
+    config: Any
+    data: tuple[str, ...]
+    threads: int
+    seconds: Mapping[str, float]
+    condense: Callable[[Arrays], Arrays]
 
 
 Grid: TypeAlias = Callable[[str, Callable[[str], bool]], tuple[Job, ...]]

@@ -76,8 +76,8 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
             for part, state in complete_grids.states(grid, names, *place).items()
         }
         # What a notebook draws its pictures with is imported by it; how it is run is not.
-        | parts.modules(reached := parts.imports(*source.code))
-        | parts.versions(reached, *source.code),
+        | parts.modules(parts.imports(*source.code))
+        | parts.versions(),
     )
 
 

@@ -10,13 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import grimp
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from claimbook import BookError, project
 from claimbook.store.computation import Computation, digest
@@ -78,24 +75,10 @@ def current(runs: Iterable[Computation]) -> Iterator[Computation]:
                 yield run
 
 
-def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
-    """A part for each pinned distribution that the modules reached from ``names``, or code, import or require.
-
-    Those of downloads are left out: what arrives is held against checksums.
-    """
-    reached = {name for name in closure(names) if _counts(name) and name != f"{project.declared('datasets')}._download"}
-    imported = {found for name in reached for found in _graph().find_modules_directly_imported_by(name)}
-    imported |= {name for code in codes for name in _names(code)}
-    providers = _providers()
-    waiting = {other for name in imported for other in providers.get(name.partition(".")[0], ())}
-    found: set[str] = set()
-    while waiting:
-        name = canonicalize_name(waiting.pop())
-        if name not in found:
-            found.add(name)
-            waiting |= _required(name)
-    pinned = re.findall(r"(?m)^([^\s#=]+)==(\S+)", PINS.read_text("utf-8") if PINS.is_file() else "")
-    return {f"version {name}": version for name, version in pinned if canonicalize_name(name) in found}
+def versions() -> dict[str, str]:
+    """A part for each pinned distribution."""
+    text = PINS.read_text("utf-8") if PINS.is_file() else ""
+    return {f"version {name}": version for name, version in re.findall(r"(?m)^([^\s#=]+)==(\S+)", text)}
 
 
 def files(paths: Mapping[str, Path] | Iterable[Path]) -> dict[str, str]:
@@ -129,7 +112,7 @@ def _closure(names: frozenset[str]) -> frozenset[str]:
         name = waiting.pop()
         reached.add(name)
         parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
-        waiting |= (graph.find_modules_directly_imported_by(name) & modules | parents) - reached
+        waiting |= (graph.find_modules_directly_imported_by(name) | parents) - reached
     return frozenset(reached)
 
 
@@ -160,9 +143,7 @@ def module(name: str) -> str:
 def _graph() -> grimp.ImportGraph:
     """The imports of the packages at the first call in this process."""
     try:
-        return grimp.build_graph(
-            *PACKAGES, include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
-        )
+        return grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     except grimp.exceptions.SourceSyntaxError as error:
         raise BookError(f"{error}; correct it first") from error
 
@@ -170,25 +151,12 @@ def _graph() -> grimp.ImportGraph:
 @cache
 def _modules() -> frozenset[str]:
     """The modules of the packages."""
-    return frozenset(name for name in _graph().modules if name.partition(".")[0] in PACKAGES)
+    return frozenset(_graph().modules)
 
 
 def _counts(module: str) -> bool:
     """Whether results can depend on a module; they do not on those that store them."""
     return not module.startswith("claimbook.store")
-
-
-_providers = cache(metadata.packages_distributions)
-
-
-@cache
-def _required(distribution: str) -> frozenset[str]:
-    """The requirements of a distribution here, without its extras."""
-    try:
-        wanted = map(Requirement, metadata.requires(distribution) or ())
-    except metadata.PackageNotFoundError:
-        return frozenset()
-    return frozenset(one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""}))
 
 
 def _path(module: str) -> Path:

@@ -1,7 +1,7 @@
 """What a reader chooses of a build: its profile and its device."""
 
 from collections.abc import Iterable
-from pathlib import Path
+from importlib.metadata import version
 
 from claimbook import BookError
 
@@ -30,15 +30,8 @@ def resolve_device(device: str, *, needed: bool = True) -> str:
 
 
 def cuda_available() -> bool:
-    """Whether torch can use a GPU; a CPU build of torch is recognised without importing it (a second or more)."""
-    from importlib.util import find_spec
-    from runpy import run_path
-
-    spec = find_spec("torch")
-    if spec is None or spec.origin is None:
-        return False
-    build = run_path(str(Path(spec.origin).parent / "version.py"))
-    if not (build.get("cuda") or build.get("hip")):
+    """Whether torch can use a GPU; torch, which takes seconds to import, is not asked if it is built for the CPU."""
+    if version("torch").endswith("+cpu"):
         return False
     import torch
 

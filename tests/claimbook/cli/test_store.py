@@ -30,11 +30,11 @@ def test_clean_asks_first(left: Path, options: list[str], answer: str, gone: int
     assert (left.exists(), done.exit_code) == (not gone, code)
     assert left.name[:12] in done.output
     assert ("Remove these 1?" in done.output) is (not options)
-    assert done.output.endswith("removed 1 of 1, 0.0 kB\n") is bool(gone)
+    assert done.output.endswith("removed 1 of 1, 0.0 MB\n") is bool(gone)
 
 
 def test_what_is_being_computed_stays_and_is_said(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with FileLock(left.parents[2] / "locks" / f"{left.name}.lock"):
         done = CliRunner().invoke(app, ["clean", "--yes"])
-    assert "removed 0 of 1, 0.0 kB; the others are being computed" in done.output
+    assert "removed 0 of 1, 0.0 MB; the others are being computed" in done.output
     assert left.exists()
