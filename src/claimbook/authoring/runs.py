@@ -44,14 +44,14 @@ class Run:
     """What of the book's files it was read from."""
 
 
-def code_of(task: Task[Any]) -> dict[str, str]:
+def code_of(task: Task) -> dict[str, str]:
     """The parts of the code that a task can reach: the same for all its configs, and what takes longest to find."""
     return parts.modules([task.__module__])
 
 
 def computation(
-    task: Task[Config],
-    config: Config,
+    task: Task,
+    config: object,
     *,
     data: Sequence[str] = (),
     device: str = "cpu",
@@ -70,14 +70,14 @@ def computation(
     return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | place)
 
 
-def cached(task: Task[Config], config: Config, *, data: Sequence[str] = (), **options: Any) -> Run:
+def cached(task: Task, config: object, *, data: Sequence[str] = (), **options: Any) -> Run:
     """The run of a config, by `cached_all`."""
     return cached_all(task, [config], data=lambda _: data, **options)[0]
 
 
 def computed(
-    task: Task[Config],
-    config: Config,
+    task: Task,
+    config: object,
     *,
     data: Sequence[str] = (),
     device: str = "cpu",
@@ -116,7 +116,7 @@ def computed(
 
 
 def cached_all(
-    task: Task[Config],
+    task: Task,
     configs: Sequence[Config],
     *,
     data: Callable[[Config], Sequence[str]] = lambda config: (),

@@ -40,7 +40,7 @@ def write(grid: str, profile: str, device: str) -> int:
 
 
 def _line(job: Job, wanted: Computation, run: runs.Run) -> dict[str, Any]:
-    config = {name: json.loads(text) for name, text in bundled.settings(wanted).items()}
+    config = {name: json.loads(text) for name, text in wanted.named("config ").items()}
     about = {"task": wanted.name, "key": wanted.key, "code": bundled.code_of(wanted.parts), "config": config}
     about |= {"data": parts.declared(job.data)}
     return about | {"metrics": dict(run.metrics), "provenance": asdict(run.provenance) | {"machine": ""}}

@@ -1,7 +1,6 @@
 """Run a notebook: checked parameters in; executed notebook and provenance out, or a plain message."""
 
 import ast
-import json
 import os
 import re
 import sys
@@ -13,14 +12,12 @@ from typing import Any, TextIO
 
 from claimbook import BookError
 from claimbook.pipeline.inputs import THREADS, declared_data, parse, source_path
-from claimbook.pipeline.outputs import noted
 from claimbook.store import parts, progress
 from claimbook.store.provenance import Meter, Provenance
 from claimbook.store.settings import PROFILES, choice, resolve_device
 
-EXECUTED, RESULTS, FIGURES = "executed.ipynb", "results.json", "figures"
-"""What the entry of an executed notebook holds: the notebook, each number the prose quotes, a figure as SVG and CSV."""
-
+EXECUTED = "executed.ipynb"
+"""What the entry of an executed notebook holds."""
 INJECTED = "injected-parameters"
 SURROUNDINGS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
@@ -90,7 +87,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
                 _write(notebook, partial)
             raise BookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
     partial.unlink(missing_ok=True)
-    _collect(folder, *ran)
+    _write(ran[0], folder / EXECUTED)
     return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))
 
 
@@ -143,19 +140,6 @@ def _surroundings(declared: Iterable[str]) -> Iterator[str]:
             "JUPYTER_RUNTIME_DIR": folder,
         }
         yield folder
-
-
-def _collect(folder: Path, notebook: Any) -> None:
-    """Write an executed notebook, its results and its figures."""
-    _write(notebook, folder / EXECUTED)
-    marked = [(output, noted(output)) for cell in notebook["cells"] for output in cell.get("outputs", ())]
-    results = {mark["result"]: {k: mark[k] for k in ("value", "rtol")} for _, mark in marked if "result" in mark}
-    (folder / RESULTS).write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", "utf-8")
-    (folder / FIGURES).mkdir()
-    for data, name in ((output["data"], mark["figure"]) for output, mark in marked if "figure" in mark):
-        (folder / FIGURES / f"{name}.svg").write_text("".join(data["image/svg+xml"]) + "\n", "utf-8")
-        if "text/csv" in data:
-            (folder / FIGURES / f"{name}.csv").write_text("".join(data["text/csv"]), "utf-8")
 
 
 def _write(notebook: Any, file: Path) -> None:

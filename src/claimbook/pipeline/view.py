@@ -1,10 +1,10 @@
-"""The folder ``build/``: a view of the store, where a reader finds pages, notebooks, numbers and figures by name."""
+"""The folder ``build/``: a view of the store, where a reader finds pages and executed notebooks by name."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from shutil import copy2, copytree, rmtree
 
-from claimbook.pipeline.notebooks import EXECUTED, FIGURES, RESULTS
+from claimbook.pipeline.notebooks import EXECUTED
 from claimbook.pipeline.plan import BUILD
 from claimbook.store import Entry
 
@@ -23,15 +23,13 @@ def show_executed(chapters: Mapping[str, Entry | None]) -> None:
     for name, entry in chapters.items():
         if entry is not None:
             _put(entry.path / EXECUTED, BUILD / "executed" / f"{name}.ipynb")
-            _put(entry.path / RESULTS, BUILD / "results" / f"{name}.json")
-            _put(entry.path / FIGURES, BUILD / "figures" / name)
 
 
 def _put(source: Path, place: Path) -> None:
-    """Copy a file or a folder to its place; some copies of a store have no empty folder."""
+    """Copy a file or a folder to its place."""
     rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
         copytree(source, place)
-    elif source.exists():
+    else:
         copy2(source, place)

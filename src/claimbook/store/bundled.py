@@ -24,12 +24,11 @@ from claimbook.store.provenance import Provenance
 from claimbook.tasks import Arrays
 
 FOLDER = project.folder(project.declared("measured") or "claimbook") / "runs"
-_CONFIG, _DATA = "config ", "data "
 
 
 @dataclass(frozen=True)
 class Bundled:
-    """A run of a file: its line there, and which of the file's runs it is."""
+    """A run of a file: its line there, and which of the file's runs it is; ``key`` is that of its entry in a store."""
 
     grid: str
     number: int
@@ -71,8 +70,7 @@ def files(grid: str) -> tuple[Path, Path]:
 def record(grid: str) -> Mapping[str, Any]:
     """What the file of a grid holds; nothing if there is none."""
     path, _ = files(grid)
-    content: dict[str, Any] = {"profile": "", "checks": [], "runs": []}
-    return content | (json.loads(path.read_text("utf-8")) if path.is_file() else {})
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {"profile": "", "checks": [], "runs": []}
 
 
 @cache
@@ -93,13 +91,7 @@ def find(wanted: Computation) -> Bundled | None:
 
 def identity(wanted: Computation) -> str:
     """What a run has in common with itself on another machine, at another time: task, settings and declared data."""
-    named = [name.removeprefix(_DATA) for name in wanted.parts if name.startswith(_DATA)]
-    return _identity(wanted.name, settings(wanted), parts.declared(named))
-
-
-def settings(run: Computation) -> dict[str, str]:
-    """The fields of a run's config, as JSON."""
-    return {name.removeprefix(_CONFIG): text for name, text in run.parts.items() if name.startswith(_CONFIG)}
+    return _identity(wanted.name, wanted.named("config "), parts.declared(wanted.named("data ")))
 
 
 @cache
@@ -126,14 +118,11 @@ def origin(keys: Iterable[str]) -> str:
 
 @cache
 def _known() -> Mapping[str, Bundled]:
-    return {
-        _identity(line["task"], _as_texts(line["config"]), line["data"]): Bundled(grid, number, line)
-        for grid in grids()
-        for number, line in enumerate(record(grid)["runs"])
-    }
+    runs = [Bundled(grid, number, line) for grid in grids() for number, line in enumerate(record(grid)["runs"])]
+    return {_identity(run.line["task"], _texts(run.line["config"]), run.line["data"]): run for run in runs}
 
 
-def _as_texts(config: Mapping[str, Any]) -> dict[str, str]:
+def _texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {name: json.dumps(value, sort_keys=True) for name, value in config.items()}
 
 

@@ -23,11 +23,14 @@ class Computation:
         """SHA-256 (hex) of kind, name and parts."""
         return digest(self.kind, self.name, *(text for part in sorted(self.parts.items()) for text in part))
 
+    def named(self, prefix: str) -> dict[str, str]:
+        """The parts whose names begin so, by what follows: ``config`` of runs, ``parameter`` of notebooks and pages."""
+        return {name.removeprefix(prefix): value for name, value in self.parts.items() if name.startswith(prefix)}
+
     @property
     def settings(self) -> dict[str, str]:
         """The parameters of a notebook, by name."""
-        prefix = "parameter "
-        return {name.removeprefix(prefix): value for name, value in self.parts.items() if name.startswith(prefix)}
+        return self.named("parameter ")
 
     def differences(self, other: "Computation") -> list[str]:
         """The parts that differ from the earlier computation ``other``, in words."""

@@ -66,12 +66,11 @@ def present(names: Iterable[str]) -> list[str]:
 
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
     """The training runs whose code and data are those of today."""
-    code, state = cache(lambda module: modules([module])), cache(data)
+    code = cache(lambda module: modules([module]))
     for run in runs:
         made = {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}
-        read = tuple(part.removeprefix("data ") for part in made if part.startswith("data "))
         with suppress(BookError, project.module("datasets").DataError):  # the task's module is gone, or a data set
-            if made == code(run.name.rpartition(".")[0]) | state(read):
+            if made == code(run.name.rpartition(".")[0]) | data(run.named("data ")):
                 yield run
 
 

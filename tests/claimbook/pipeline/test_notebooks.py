@@ -58,8 +58,12 @@ def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.
     source = Path("notebooks/one.md")
     source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
     seen: list[str] = []
-    monkeypatch.setattr(notebooks, "_execute", lambda *_: seen.append(os.environ["SUMEXP_DECLARED_DATA"]))
-    monkeypatch.setattr(notebooks, "_collect", lambda *_: None)
+    monkeypatch.setattr(
+        notebooks,
+        "_execute",
+        lambda source, name, values, ran, *_: ran.append(seen.append(os.environ["SUMEXP_DECLARED_DATA"])),
+    )
+    monkeypatch.setattr(notebooks, "_write", lambda *_: None)
     notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
     assert seen == ["brown,omniglot"]
 
