@@ -108,13 +108,12 @@ def _decide(plan: Plan, cores: int) -> None:
 
 def _show(plan: Plan, cores: int) -> None:
     """Render the pages, unless the store has them, and let ``build/`` show them."""
-    shown = pages.chapters(plan)
-    wanted = pages.computation(plan, shown, pages.evidence(plan))
+    wanted = pages.computation(plan)
     if not (entry := default().find(wanted)):
         _run("claimbook.cli", "step", "pages", str(cores))
     if not (entry := entry or default().find(wanted)):
         raise BookError("the book is not finished: its pages could not be rendered, see above")
-    view.show(shown, entry)
+    view.show(pages.chapters(plan), entry)
 
 
 def step(name: str, argument: str) -> None:

@@ -1,7 +1,7 @@
 """The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -53,55 +53,41 @@ def _parsed(text: str) -> Source:
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
-    """The execution of a notebook: its code, parameters, data, import closure and dependencies' versions; not prose.
+    """The execution of a notebook: its code, parameters, data, import closure and all versions; not prose.
 
-    Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``.
-
-    Of a chapter that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
+    Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``. Of a chapter
+    that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
     """
     path = source_path(name)
     source = parse(path)
     place = str(parameters.get("profile", "cpu")), str(parameters.get("device", "cpu"))
-    settings = {key: str(value) for key, value in parameters.items() if key in source.parameters}
+    measured = {file.stem: file for file in measurements()}
+    trained = [complete_grids.states(grid, names, *place) for grid, names in declared_runs(source).items()]
     return Computation(
         "notebook",
         name,
         {"code": digest(*source.code), "threads": str(THREADS)}
-        | {f"parameter {key}": value for key, value in settings.items()}
-        | parts.data(declared_data(source, path))
-        | parts.files(declared_measurements(source, path))
-        | {
-            part: state
-            for grid, names in declared_runs(source).items()
-            for part, state in complete_grids.states(grid, names, *place).items()
-        }
+        | {f"parameter {key}": str(value) for key, value in parameters.items() if key in source.parameters}
+        | parts.data(declared(path, "data", parts.datasets()))
+        | parts.files({f"measured {name}": measured[name] for name in declared(path, "measured", measured)})
+        | dict(item for states in trained for item in states.items())
         # What a notebook draws its pictures with is imported by it; how it is run is not.
         | parts.modules(parts.imports(*source.code))
         | parts.versions(),
     )
 
 
-def declared_data(source: Source, path: str | Path) -> tuple[str, ...]:
-    """The data sets that a notebook's front matter names under ``sumexp: {data: [...]}``."""
-    names = tuple(source.declared.get("data") or ())
-    known = parts.datasets() if names else {}
+def declared(path: Path, kind: str, known: Collection[str]) -> tuple[str, ...]:
+    """What a notebook's front matter names: ``sumexp: {data: [...], measured: [...]}``."""
+    names = tuple(parse(path).declared.get(kind) or ())
     if unknown := [str(name) for name in names if name not in known]:
-        raise BookError(f"{path} declares the data set {', '.join(unknown)}; there are {', '.join(known)}")
+        raise BookError(f"{path} declares {kind}: {', '.join(unknown)}; there are {', '.join(known)}")
     return names
 
 
 def declared_runs(source: Source) -> dict[str, tuple[str, ...]]:
     """By grid, the data sets whose runs a notebook shows if available: ``sumexp: {runs: {GRID: [...]}}``."""
     return {grid: tuple(names) for grid, names in (source.declared.get("runs") or {}).items()}
-
-
-def declared_measurements(source: Source, path: str | Path) -> dict[str, Path]:
-    """The measurements that a notebook's front matter names under ``sumexp: {measured: [...]}``."""
-    known = {file.stem: file for file in measurements()}
-    names = source.declared.get("measured") or ()
-    if unknown := [str(name) for name in names if name not in known]:
-        raise BookError(f"{path} declares the measurements {', '.join(unknown)}; there are {', '.join(known)}")
-    return {f"measured {name}": known[name] for name in names}
 
 
 def measurements() -> list[Path]:

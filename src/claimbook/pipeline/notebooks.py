@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from claimbook import BookError
-from claimbook.pipeline.inputs import THREADS, declared_data, parse, source_path
+from claimbook.pipeline.inputs import THREADS, declared, source_path
 from claimbook.store import parts, progress
 from claimbook.store.provenance import Meter, Provenance
 from claimbook.store.settings import PROFILES, choice, resolve_device
@@ -74,11 +74,11 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
 
     path, partial = source_path(name), log.parents[1] / "failed" / f"{log.stem}.ipynb"
     source = jupytext.read(path)
-    declared = declared_data(parse(path), path)
+    data = declared(path, "data", parts.datasets())
     log.parent.mkdir(parents=True, exist_ok=True)
     meter = Meter()
     ran: list[Any] = []
-    with log.open("w", encoding="utf-8") as output, _surroundings(declared) as sockets:
+    with log.open("w", encoding="utf-8") as output, _surroundings(data) as sockets:
         try:
             _execute(source, name, values, ran, output, sockets)
         except Exception as error:
@@ -88,7 +88,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
             raise BookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
     partial.unlink(missing_ok=True)
     _write(ran[0], folder / EXECUTED)
-    return meter.read(str(values.get("device", "cpu")), tuple(parts.present(declared)), parameters=dict(values))
+    return meter.read(str(values.get("device", "cpu")), tuple(parts.present(data)), parameters=dict(values))
 
 
 def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
@@ -129,13 +129,13 @@ def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any
 
 
 @contextmanager
-def _surroundings(declared: Iterable[str]) -> Iterator[str]:
+def _surroundings(data: Iterable[str]) -> Iterator[str]:
     """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
     # Not below the project: the path of a named socket has little room.
     place = "/tmp" if Path("/tmp").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="sumexp-kernel-", dir=place, ignore_cleanup_errors=True) as folder:
         os.environ |= SURROUNDINGS | {
-            "SUMEXP_DECLARED_DATA": ",".join(declared),
+            "SUMEXP_DECLARED_DATA": ",".join(data),
             "IPYTHONDIR": folder,
             "JUPYTER_RUNTIME_DIR": folder,
         }

@@ -40,12 +40,12 @@ def evidence(plan: Plan) -> dict[str, Entry | None]:
     return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
 
 
-def computation(plan: Plan, shown: Shown, decided: Shown) -> Computation:
+def computation(plan: Plan) -> Computation:
     """The rendering: the files that pages are made from, and the entries they show.
 
     The package counts as it stands, since pages show docstrings and code.
     """
-    files = sources()
+    files, shown, decided = sources(), chapters(plan), evidence(plan)
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
@@ -77,21 +77,21 @@ def make(plan: Plan, jobs: int) -> None:
 
     They replace the earlier pages of the same profile and device.
     """
-    store, shown, decided = default(), chapters(plan), evidence(plan)
-    wanted = computation(plan, shown, decided)
+    store, wanted = default(), computation(plan)
     with store.locked(wanted):
         if store.find(wanted) is None:
             meter = Meter()
             with store.writing(wanted) as (folder, seal):
-                _render(plan, shown, decided, folder, jobs)
+                _render(plan, folder, jobs)
                 seal(meter.read())
     for entry in store.entries("pages"):
         if entry.computation.settings == wanted.settings and entry.computation.key != wanted.key:
             store.remove(entry.path)
 
 
-def _render(plan: Plan, shown: Shown, decided: Shown, folder: Path, jobs: int) -> None:
+def _render(plan: Plan, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
+    shown, decided = chapters(plan), evidence(plan)
     staging.stage(STAGE, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))

@@ -17,8 +17,7 @@ KINDS = ("notebook", "evidence", "run", "grid", "pages")
 
 def everything(plan: Plan) -> dict[str, Computation]:
     """The chapters, the evidence of test modules and the pages, by name."""
-    rendering = pages.computation(plan, pages.chapters(plan), pages.evidence(plan))
-    return {**plan.notebooks, **plan.evidence, "pages": rendering}
+    return {**plan.notebooks, **plan.evidence, "pages": pages.computation(plan)}
 
 
 def why(name: str, plan: Plan) -> list[str]:

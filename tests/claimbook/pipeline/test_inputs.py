@@ -119,14 +119,14 @@ def test_declared_data_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_data_set_that_does_not_exist_is_named() -> None:
     text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {data: [blue]}\njupytext", 1)
-    with pytest.raises(BookError, match=r"a\.md declares the data set blue; there are brown"):
+    with pytest.raises(BookError, match=r"a\.md declares data: blue; there are brown"):
         notebook(text)
 
 
 def test_declared_measurements_count_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inputs, "measurements", lambda: sorted(tmp_path.glob("*.json")))
     text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {measured: [speed]}\njupytext", 1)
-    with pytest.raises(BookError, match=r"a\.md declares the measurements speed; there are"):
+    with pytest.raises(BookError, match=r"a\.md declares measured: speed; there are"):
         notebook(text)
     found = []
     for content in ("1", "2", "1"):

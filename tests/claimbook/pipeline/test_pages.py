@@ -20,8 +20,6 @@ def test_a_rendering_replaces_those_of_the_same_profile(tmp_path: Path, monkeypa
         with store.writing(rendering) as (_, seal):
             seal(Meter().read())
     monkeypatch.setattr(pages, "default", lambda: store)
-    for name in ("chapters", "evidence"):
-        monkeypatch.setattr(pages, name, lambda _: {})
     monkeypatch.setattr(pages, "computation", lambda *_: new)
     monkeypatch.setattr(pages, "_render", lambda *_: None)
     pages.make(cast(Any, None), 1)

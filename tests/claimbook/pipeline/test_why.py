@@ -60,7 +60,7 @@ def test_the_part_that_changed_is_named() -> None:
 def test_pages_are_compared_with_the_last_of_their_profile() -> None:
     for profile in ("cpu", "smoke"):
         asked_for = plan.make(profile, "cpu", "", stored=True)
-        keep(pages.computation(asked_for, pages.chapters(asked_for), pages.evidence(asked_for)))
+        keep(pages.computation(asked_for))
     Path("book/intro.md").write_text("# Intro\n")
     assert why.why("pages", plan.make("cpu", "cpu", "", stored=True))[1:] == ["  file book/intro.md: new"]
 
