@@ -37,34 +37,34 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
         copy2(settings, target)
     for name, entry in shown.items():
         page = chapter(name, keys[name], entry)
-        for output in (output for cell in page["cells"] for output in cell.get("outputs", ())):
+        for output in _outputs_of(page["cells"]):
             if data := output.get("data", {}).pop("text/csv", None):
-                write_text(target / DATA / FIGURES / f"{output['metadata']['sumexp']['figure']}.csv", "".join(data))
+                write_text(target / DATA / FIGURES / f"{noted(output)['figure']}.csv", "".join(data))
         write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
         write_text(target / DATA / WRITTEN / f"{name}.md", source_path(name).read_text("utf-8"))
 
 
 def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
-    """A chapter as a notebook: text, tags and code from its source, outputs from an execution.
+    """A chapter as a notebook: text, tags and code from its source, outputs from an execution of the same code.
 
-    Without an execution of the same code it has no outputs. That, or that they are of an earlier run, is said at its
-    top.
+    If it has none, or those of an earlier run, its top says so. The same content gives the same bytes.
     """
     import jupytext
 
-    notebook = dict(jupytext.read(source_path(name)))
-    if entry is not None and _fill(notebook["cells"], entry):
-        _check_guards(name, notebook["cells"])
+    cells, note = jupytext.read(source_path(name))["cells"], None
+    if entry is None or not _fill(cells, entry):
+        entry, note = None, f"The code of this chapter is not executed yet; `make book ONLY={name}` does it."
+        _leave_out_numbers(cells)
     else:
-        entry = None
-        _leave_out_numbers(notebook["cells"])
-    note = None
-    if entry is None:
-        note = f"The code of this chapter is not executed yet; `make book ONLY={name}` does it."
-    elif entry.computation.key != key:
-        made = literal(provenance(entry))
-        note = f"This page shows an earlier run ({made}); `make book ONLY={name}` brings it up to date."
-    return _finished(notebook, note, entry)
+        _check_guards(name, cells)
+        if entry.computation.key != key:
+            made = literal(provenance(entry))
+            note = f"This page shows an earlier run ({made}); `make book ONLY={name}` brings it up to date."
+    cells = [{**_clean(dict(cell), entry), "id": f"cell-{number}"} for number, cell in enumerate(cells)]
+    if note:
+        text = "".join(cells[0]["source"])
+        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n```{{warning}}\n{note}\n```\n", text, count=1)
+    return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
 def _fill(cells: Sequence[dict[str, Any]], entry: Entry) -> bool:
@@ -79,30 +79,21 @@ def _fill(cells: Sequence[dict[str, Any]], entry: Entry) -> bool:
     return True
 
 
+def _outputs_of(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [output for cell in cells for output in cell.get("outputs", ())]
+
+
 def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
-    """See that what code has tied to a condition is what the chapter says."""
-    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    """Check that the chapter has the words that its code has tied to a condition."""
+    outputs = _outputs_of(cells)
     marks = [noted(output) for output in outputs]
     said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
     said += ["".join(output.get("data", {}).get("text/html", ())) for output in outputs]
     shown = " ".join(" ".join(said).split())
-    for mark in marks:
-        if "guard" in mark and " ".join(mark["guard"].split()) not in shown:
-            raise BookError(
-                f"{source_path(name)} guards {mark['guard']!r}, which it does not say: fix the one or the other"
-            )
-
-
-def _finished(notebook: dict[str, Any], note: str | None, execution: Entry | None) -> dict[str, Any]:
-    """The same bytes for the same content: stable ids, no traces of the run."""
-    cells = [_clean(dict(cell), execution) for cell in notebook["cells"]]
-    if note:
-        text = "".join(cells[0]["source"])
-        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n```{{warning}}\n{note}\n```\n", text, count=1)
-    for number, cell in enumerate(cells):
-        cell["id"] = f"cell-{number}"
-    return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
+    for guard in (mark["guard"] for mark in marks if "guard" in mark):
+        if " ".join(guard.split()) not in shown:
+            raise BookError(f"{source_path(name)} guards {guard!r}, which it does not say: fix the one or the other")
 
 
 def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
@@ -110,16 +101,14 @@ def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:
     if cell["cell_type"] == "code":
         if _keeps_books(cell):
             cell["metadata"]["tags"] = [*dict.fromkeys((*cell["metadata"].get("tags", ()), "hide-input"))]
-        cell["outputs"] = _outputs(cell["outputs"], execution)
-        cell["execution_count"] = None
+        cell |= {"outputs": _outputs(cell["outputs"], execution), "execution_count": None}
     return cell
 
 
 def _keeps_books(cell: Mapping[str, Any]) -> bool:
     """Whether a cell shows nothing and only notes what the prose says, or sets parameters: its code is folded."""
-    notes = {"result", "sentence", "guard"}
     seen = (output for output in cell["outputs"] if output.get("name") != "stderr")  # such as how far a training is
-    kept = [noted(output).keys() & notes for output in seen]
+    kept = [noted(output).keys() & {"result", "sentence", "guard"} for output in seen]
     return _tagged(cell, "parameters") or (bool(kept) and all(kept))
 
 

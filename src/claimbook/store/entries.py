@@ -23,8 +23,8 @@ SUMS = "SHA256SUMS"
 """The checksums of an entry's other files, in the form that ``sha256sum --check`` reads; written last."""
 RECORD = "entry.json"
 """Kind, name, parts and provenance."""
-CHECKPOINT, PART, GONE = ".checkpoint", ".part", ".gone.part"
-"""What names end with: of the state of a half-done computation, of what is half written, of what is half removed."""
+CHECKPOINT, PART = ".checkpoint", ".part"
+"""What names end with: of the state of a half-done computation, of what is half written."""
 MOMENT = 0.2
 """Seconds to wait for a lock before saying so."""
 _log = logging.getLogger(__name__)
@@ -107,8 +107,7 @@ class Store:
                 path.with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
 
         with self.guarded(path):
-            for end in (PART, GONE):
-                shutil.rmtree(path.with_suffix(end), ignore_errors=True)  # of a process that was killed
+            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
             part.mkdir(parents=True)
         try:
             yield part, seal
@@ -211,8 +210,8 @@ def _sums(folder: Path) -> str:
 def _remove(path: Path) -> None:
     """Remove a file or folder, such that no half of it is ever in its place."""
     if path.is_dir():
-        gone = path.with_suffix(GONE)
-        shutil.rmtree(gone, ignore_errors=True)
+        gone = path.with_suffix(f".gone{PART}")
+        shutil.rmtree(gone, ignore_errors=True)  # of a process that was killed
         path.replace(gone)
         shutil.rmtree(gone)
     else:

@@ -38,10 +38,6 @@ class Provenance:
         """When, to the minute."""
         return self.finished[:16].replace("T", " ")
 
-    def __post_init__(self) -> None:
-        """Refuse a date that is none, by a ValueError."""
-        datetime.fromisoformat(self.finished)
-
 
 class Meter:
     """Measures from its making on, after ``before`` = (wall, processor) seconds of processes that were killed."""

@@ -7,7 +7,6 @@ parameters, imports, functions and classes. So do all names in a function that c
 """
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TypeAlias
@@ -15,8 +14,6 @@ from typing import TypeAlias
 from claimbook.store.computation import digest
 
 _LOOKUPS = {"locals", "vars", "dir", "eval", "exec"}
-_NEEDS_NAMES = re.compile(rf"\b(?:{'|'.join(_LOOKUPS)}|global|nonlocal)\b|^[ \t]+class\b", re.MULTILINE)
-"""What source code has if `_needs_names` holds somewhere: most has none, and need not be looked through."""
 _FIELDS: Mapping[type, str] = {
     **{ast.Name: "id", ast.ExceptHandler: "name", ast.MatchAs: "name", ast.MatchStar: "name"},
     ast.MatchMapping: "rest",
@@ -34,19 +31,19 @@ def syntax(code: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return digest(ast.dump(numbered(tree, code)))
+    return digest(ast.dump(numbered(tree)))
 
 
-def numbered(tree: ast.Module, code: str) -> ast.Module:
+def numbered(tree: ast.Module) -> ast.Module:
     """The tree of code, whose local names are replaced by numbers in place."""
-    _number(tree, {}, 0, _NEEDS_NAMES.search(code) is not None)
+    _number(tree, {}, 0)
     return tree
 
 
-def _number(node: ast.AST, names: Mapping[str, str], depth: int, careful: bool) -> None:
+def _number(node: ast.AST, names: Mapping[str, str], depth: int) -> None:
     """Replace the names of variables in place; ``depth`` keeps the numbers of nested scopes apart."""
     if isinstance(node, _SCOPES):
-        if careful and depth == 0 and any(map(_needs_names, ast.walk(node))):
+        if depth == 0 and any(map(_needs_names, ast.walk(node))):
             return
         bound = dict.fromkeys(_bound(node))
         kept = {name for name, is_local in bound if not is_local}
@@ -54,9 +51,9 @@ def _number(node: ast.AST, names: Mapping[str, str], depth: int, careful: bool) 
         inner = {**names, **new, **{name: name for name in kept}}
         outside, inside = _sides(node)
         for part in outside:
-            _number(part, names, depth, careful)
+            _number(part, names, depth)
         for part in inside:
-            _number(part, inner, depth + 1, careful)
+            _number(part, inner, depth + 1)
         if isinstance(node, _Function):
             for parameter in _private(node.args):
                 parameter.arg = inner[parameter.arg]
@@ -64,7 +61,7 @@ def _number(node: ast.AST, names: Mapping[str, str], depth: int, careful: bool) 
     if field := _FIELDS.get(type(node)):
         setattr(node, field, names.get(getattr(node, field), getattr(node, field)))
     for child in ast.iter_child_nodes(node):
-        _number(child, names, depth, careful)
+        _number(child, names, depth)
 
 
 def _sides(node: _Function | _Comprehension) -> tuple[list[ast.AST], list[ast.AST]]:

@@ -96,7 +96,6 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "parts of no kind": lambda entry: _reseal(entry, parts=[1]),
     "a part that is no text": lambda entry: _reseal(entry, parts={"number": 0}),
     "no provenance": lambda entry: _reseal(entry, provenance=None),
-    "a date that is none": lambda entry: _reseal(entry, provenance=MADE | {"finished": "yesterday"}),
     "a date that is a number": lambda entry: _reseal(entry, provenance=MADE | {"finished": 5}),
     "a time that is none": lambda entry: _reseal(entry, provenance=MADE | {"seconds": "1"}),
     "words that are none": lambda entry: _reseal(entry, provenance=MADE | {"data": [1]}),

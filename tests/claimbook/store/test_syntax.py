@@ -142,7 +142,7 @@ def test_numbers_are_of_local_names_for_pythons_compiler_too() -> None:
     changed = 0
     for path in sorted(Path(sumexp.__path__[0]).rglob("*.py")):
         text = path.read_text("utf-8")
-        trees = (ast.parse(text), numbered(ast.parse(text), text))
+        trees = (ast.parse(text), numbered(ast.parse(text)))
         before, after = (codes(compile(tree, str(path), "exec")) for tree in trees)
         for one, other in zip(before, after, strict=True):
             assert one.co_names == other.co_names
