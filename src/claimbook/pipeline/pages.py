@@ -26,18 +26,13 @@ Shown = Mapping[str, Entry | None]
 
 
 def chapters(plan: Plan) -> dict[str, Entry | None]:
-    """For each chapter the execution that its page shows: the planned one, else the latest in the store."""
-    store = default()
-    return {
-        name: store.find(wanted) or next(reversed(store.entries("notebook", name)), None)
-        for name, wanted in plan.notebooks.items()
-    }
+    """For each chapter its execution; None where there is none yet."""
+    return {name: default().find(wanted) for name, wanted in plan.notebooks.items()}
 
 
 def evidence(plan: Plan) -> dict[str, Entry | None]:
     """For each test module its evidence; None where there is none yet."""
-    store = default()
-    return {name: store.find(wanted) for name, wanted in plan.evidence.items()}
+    return {name: default().find(wanted) for name, wanted in plan.evidence.items()}
 
 
 def computation(plan: Plan) -> Computation:
@@ -49,9 +44,8 @@ def computation(plan: Plan) -> Computation:
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
-    wanted = {f"wanted {name}": plan.notebooks[name].key for name in shown}
     settings = {"parameter profile": plan.profile, "parameter device": plan.device}
-    return Computation("pages", "book", settings | parts.files(files) | parts.files([parts.PINS]) | entries | wanted)
+    return Computation("pages", "book", settings | parts.files(files) | parts.files([parts.PINS]) | entries)
 
 
 def sources() -> dict[str, Path]:
@@ -92,7 +86,7 @@ def make(plan: Plan, jobs: int) -> None:
 def _render(plan: Plan, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
     shown, decided = chapters(plan), evidence(plan)
-    staging.stage(STAGE, shown, {name: wanted.key for name, wanted in plan.notebooks.items()})
+    staging.stage(STAGE, shown)
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))
     executed = executions([entry for entry in shown.values() if entry is not None])

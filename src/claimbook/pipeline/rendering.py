@@ -1,8 +1,6 @@
 """The staged book as pages: by Sphinx, with Jupyter Book's settings, on several cores; a warning is an error."""
 
-import errno
 import gc
-import os
 import re
 from contextlib import redirect_stderr
 from io import StringIO
@@ -17,10 +15,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def render(stage: Path, output: Path, *, jobs: int) -> None:
-    """Render the book that ``staging.stage`` has laid out, by so many processes.
-
-    Raises what Sphinx says, or an OSError if a disk is full.
-    """
+    """Render the book that ``staging.stage`` has laid out, by so many processes; raises what Sphinx says."""
     from jupyter_book.sphinx import build_sphinx
 
     source, said = stage.resolve(), StringIO()
@@ -43,8 +38,6 @@ def render(stage: Path, output: Path, *, jobs: int) -> None:
         )
     if failed:
         text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
-        if (full := os.strerror(errno.ENOSPC)) in text:
-            raise OSError(errno.ENOSPC, full)
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         raise BookError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-_SHOWN:]]))
     (output / ".buildinfo").unlink(missing_ok=True)  # a digest of settings, among them where this was read from

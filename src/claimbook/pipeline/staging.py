@@ -10,7 +10,7 @@ from typing import Any
 from claimbook import BookError
 from claimbook.pipeline.inputs import NOTEBOOKS, source_path
 from claimbook.pipeline.notebooks import EXECUTED, INJECTED
-from claimbook.pipeline.outputs import literal, noted, staged
+from claimbook.pipeline.outputs import noted, staged
 from claimbook.store import Entry
 from claimbook.store.files import write_text
 
@@ -22,21 +22,22 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
+# Numbers and figures of a run, for which a chapter that is not executed has dots.
 _OF_RUN = re.compile(r"\{glue(?::\w+)?\}`[^`]*`|\{(?:ref|numref)\}`(?:[^`<]*<)?fig-[^`]*`")
 
 
-def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, str]) -> None:
+def stage(target: Path, shown: Mapping[str, Entry | None]) -> None:
     """Lay out the book's sources: settings, pages, and a notebook with outputs for each chapter.
 
     What readers may take away and Sphinx need not read is next to them: chapters as written, the data of figures.
-    ``shown`` has for each chapter the execution whose outputs the page shows, ``keys`` the key of the one it should.
+    ``shown`` has the execution of each chapter, if there is one.
     """
     rmtree(target, ignore_errors=True)
     copytree("book", target / "book", ignore=ignore_patterns("__pycache__"))
     for settings in ("_config.yml", "_toc.yml"):
         copy2(settings, target)
     for name, entry in shown.items():
-        page = chapter(name, keys[name], entry)
+        page = chapter(name, entry)
         for output in _outputs_of(page["cells"]):
             if data := output.get("data", {}).pop("text/csv", None):
                 write_text(target / DATA / FIGURES / f"{noted(output)['figure']}.csv", "".join(data))
@@ -44,39 +45,29 @@ def stage(target: Path, shown: Mapping[str, Entry | None], keys: Mapping[str, st
         write_text(target / DATA / WRITTEN / f"{name}.md", source_path(name).read_text("utf-8"))
 
 
-def chapter(name: str, key: str, entry: Entry | None) -> dict[str, Any]:
-    """A chapter as a notebook: text, tags and code from its source, outputs from an execution of the same code.
+def chapter(name: str, entry: Entry | None) -> dict[str, Any]:
+    """A chapter as a notebook: text, tags and code from its source, outputs from its execution, if there is one.
 
-    If it has none, or those of an earlier run, its top says so. The same content gives the same bytes.
+    The same content gives the same bytes.
     """
     import jupytext
 
-    cells, note = jupytext.read(source_path(name))["cells"], None
-    if entry is None or not _fill(cells, entry):
-        entry, note = None, f"The code of this chapter is not executed yet; `make book ONLY={name}` does it."
-        _leave_out_numbers(cells)
-    else:
+    cells = jupytext.read(source_path(name))["cells"]
+    if entry is not None:
+        executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))["cells"]
+        ran = [cell for cell in executed if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        for cell, done in zip(code, ran, strict=True):  # the same code, as their keys are the same
+            cell["outputs"] = [staged(output) for output in done["outputs"]]
         _check_guards(name, cells)
-        if entry.computation.key != key:
-            made = literal(provenance(entry))
-            note = f"This page shows an earlier run ({made}); `make book ONLY={name}` brings it up to date."
+    else:
+        for cell in cells:
+            if cell["cell_type"] == "markdown":
+                cell["source"] = _OF_RUN.sub("…", cell["source"])
+        note = f"```{{warning}}\nThis chapter is not executed yet; `make book ONLY={name}` does it.\n```"
+        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n{note}\n", cells[0]["source"], count=1)
     cells = [{**_clean(dict(cell), entry), "id": f"cell-{number}"} for number, cell in enumerate(cells)]
-    if note:
-        text = "".join(cells[0]["source"])
-        cells[0]["source"] = re.sub(r"(?m)^(# .*)$", rf"\1\n\n```{{warning}}\n{note}\n```\n", text, count=1)
     return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
-
-
-def _fill(cells: Sequence[dict[str, Any]], entry: Entry) -> bool:
-    """Give cells the outputs of an execution, if it is of the same code."""
-    executed = json.loads((entry.path / EXECUTED).read_text("utf-8"))
-    ran = [cell for cell in executed["cells"] if cell["cell_type"] == "code" and not _tagged(cell, INJECTED)]
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    if [cell["source"] for cell in code] != ["".join(cell["source"]) for cell in ran]:
-        return False
-    for cell, executed in zip(code, ran, strict=True):
-        cell["outputs"] = [staged(output) for output in executed["outputs"]]
-    return True
 
 
 def _outputs_of(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -126,13 +117,6 @@ def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> l
         else:
             shown.append(dict(output))
     return shown
-
-
-def _leave_out_numbers(cells: Sequence[dict[str, Any]]) -> None:
-    """Put dots for the numbers and figures of a chapter that is not executed."""
-    for cell in cells:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = _OF_RUN.sub("…", cell["source"])
 
 
 def provenance(entry: Entry) -> str:

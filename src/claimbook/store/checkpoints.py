@@ -20,7 +20,7 @@ class Checkpoint:
     """Where a task leaves its state, with its computation's parts and the time that it has taken so far."""
 
     def __init__(self, store: Store, computation: Computation, device: str, every: float) -> None:
-        self._store, self._computation, self._device, self._every = store, computation, device, every
+        self._computation, self._device, self._every = computation, device, every
         self.path = store.checkpoint(computation)
         self.meter = Meter()
         self._saved = time.perf_counter()
@@ -47,19 +47,18 @@ class Checkpoint:
             return
         part = self.path.with_name(self.path.name + PART)
         record = {"name": self._computation.name, "parts": dict(self._computation.parts)}
-        with self._store.guarded(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with part.open("wb") as file:
-                    torch.save(record | {"seconds": list(self.meter.elapsed()), "state": state}, file)
-                    file.flush()
-                    os.fsync(file.fileno())
-                part.replace(self.path)
-            except BaseException as error:
-                part.unlink(missing_ok=True)
-                if isinstance(error.__context__, OSError):  # torch wraps it in another error
-                    raise error.__context__ from error
-                raise
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("wb") as file:
+                torch.save(record | {"seconds": list(self.meter.elapsed()), "state": state}, file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(self.path)
+        except BaseException as error:
+            part.unlink(missing_ok=True)
+            if isinstance(error.__context__, OSError):  # torch wraps it in another error
+                raise error.__context__ from error
+            raise
         self._saved = time.perf_counter()
 
 

@@ -96,7 +96,6 @@ class Store:
         path = self.path(computation)
         part = path.with_suffix(PART)
 
-        @self.guarded(path)
         def seal(provenance: Provenance) -> None:
             record = _Record(computation.kind, computation.name, dict(computation.parts), provenance)
             (part / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n", "utf-8")
@@ -106,38 +105,22 @@ class Store:
             for end in ("", PART):  # which a kill left half written; by name, as there may be 10,000 entries
                 path.with_suffix(CHECKPOINT + end).unlink(missing_ok=True)
 
-        with self.guarded(path):
-            shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
-            part.mkdir(parents=True)
+        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
+        part.mkdir(parents=True)
         try:
             yield part, seal
-        except OSError as error:
-            if not is_full(error):
-                raise
-            with self.guarded(path):
-                raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
-
-    @contextmanager
-    def guarded(self, path: Path) -> Iterator[None]:
-        """Say how to fix it where the store cannot be written."""
-        try:
-            yield
-        except OSError as error:
-            free = ", or free space (claimbook clean)" * is_full(error)
-            raise BookError(f"cannot keep {path}: {error}; name another folder by SUMEXP_STORE{free}") from error
 
     @contextmanager
     def locked(self, computation: Computation) -> Iterator[None]:
         """Hold the computation's lock, which the system releases when the process ends, however it ends."""
         lock = FileLock(self._lock(computation.key))
-        with self.guarded(self.path(computation)):
-            try:
-                lock.acquire(timeout=MOMENT)
-            except Timeout:
-                _log.warning("waiting for another process that computes %s", self.path(computation))
-                lock.acquire()
+        try:
+            lock.acquire(timeout=MOMENT)
+        except Timeout:
+            _log.warning("waiting for another process that computes %s", self.path(computation))
+            lock.acquire()
         try:
             yield
         finally:
@@ -161,12 +144,11 @@ class Store:
 
     def remove(self, path: Path) -> bool:
         """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""
-        with self.guarded(path):
-            try:
-                with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
-                    _remove(path)
-            except Timeout:
-                return False
+        try:
+            with FileLock(self._lock(path.name.partition(".")[0]), timeout=0):
+                _remove(path)
+        except Timeout:
+            return False
         return True
 
 
@@ -218,17 +200,12 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def is_full(error: BaseException) -> bool:
-    """Whether a disk was full, or a quota used up; some errors have it in words only."""
-    numbers = errno.ENOSPC, errno.EDQUOT
-    return getattr(error, "errno", None) in numbers or any(os.strerror(number) in str(error) for number in numbers)
+def is_of_disk(error: BaseException) -> bool:
+    """Whether the system did not let a file be written or read; some errors have it in words only."""
+    numbers = errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOTDIR
+    return isinstance(error, OSError) and any(os.strerror(number) in str(error) for number in numbers)
 
 
 def _is_there(path: Path) -> bool:
     """Whether a folder holds anything; copying a store may leave an empty folder."""
-    try:
-        return path.is_dir() and any(path.iterdir())
-    except PermissionError as error:
-        raise BookError(
-            f"cannot read {path}: {error.strerror}; let its owner allow it, or name another folder by SUMEXP_STORE"
-        ) from error
+    return path.is_dir() and any(path.iterdir())

@@ -178,7 +178,7 @@ def test_what_a_gpu_machine_computed_is_rendered_where_there_is_none(project: Pr
         ("two", "cuda (a GPU)"),
     ]
     for name in ("one", "two"):
-        assert "shows an earlier run" not in staged(project.path / "build/stage", name)
+        assert "is not executed yet" not in staged(project.path / "build/stage", name)
     rows = project.run("status", "--profile", "smoke", "--device", "cuda").splitlines()
     assert rows[-1].startswith("4 of 4 fresh; "), rows
 

@@ -2,7 +2,6 @@
 
 import errno
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,16 +33,17 @@ def test_an_error_of_input_is_one_line() -> None:
     [
         OSError(errno.ENOSPC, "No space left on device"),
         shutil.Error([("a", "b", "[Errno 28] No space left on device")]),
+        PermissionError(errno.EACCES, "Permission denied"),
+        NotADirectoryError(errno.ENOTDIR, "Not a directory"),
     ],
 )
-def test_a_full_disk_is_one_line_that_says_what_to_do(
+def test_what_the_disk_refuses_is_one_line_that_says_what_to_do(
     error: OSError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     def app() -> None:
         raise error
 
     monkeypatch.setattr("claimbook.cli.commands.app", app)
-    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["claimbook", "book"])
     with pytest.raises(SystemExit) as ended:

@@ -1,16 +1,13 @@
 """A notebook that is executed: its parameters, and how far it is."""
 
-import errno
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from claimbook import BookError
 from claimbook.pipeline import notebooks
-from claimbook.store import Computation, Store
 
 from .tiny import PARAMETERS, chapter
 
@@ -66,27 +63,3 @@ def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.
     monkeypatch.setattr(notebooks, "_write", lambda *_: None)
     notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
     assert seen == ["brown,omniglot"]
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_full_disk_is_named_for_a_notebook_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fails: bool) -> None:
-    """The executed notebook does not fit into the store, or one that failed into ``build/``."""
-
-    def execute(source: Any, name: str, values: Any, ran: list[Any], *_: Any) -> None:
-        ran.append(source)
-        for cell in source.cells:
-            cell["execution_count"] = 1
-        if fails:
-            raise ValueError("a cell")
-
-    def write(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(notebooks, "_execute", execute)
-    monkeypatch.setattr(notebooks, "_write", write)
-    store, wanted = Store(tmp_path / "store"), Computation("notebook", "one", {})
-    with (
-        pytest.raises(BookError, match=r"No space left.*SUMEXP_STORE, or free space \(claimbook clean\)"),
-        store.writing(wanted) as (folder, _),
-    ):
-        notebooks.run("one", {}, folder, tmp_path / "build/logs/one.log")

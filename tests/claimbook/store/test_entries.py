@@ -1,8 +1,6 @@
 """Entries appear whole or not at all; what is damaged, foreign or cut short is none."""
 
-import errno
 import json
-import os
 import random
 import shutil
 import signal
@@ -16,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from claimbook import BookError
 from claimbook.store import Computation, Store, default
-from claimbook.store.entries import SUMS, DamagedError, _sums, read
+from claimbook.store.entries import SUMS, DamagedError, _sums, is_of_disk, read
 from claimbook.store.provenance import Meter
 
 from .conftest import asked, keep
@@ -249,24 +246,15 @@ def full(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_one_clear_error_and_leaves_nothing_half_there(full: Path) -> None:
+def test_a_full_disk_leaves_nothing_half_there(full: Path) -> None:
     store = Store(full)
     keep(store, asked(1))
-    message = rf"cannot keep {full}/run/some\.task/{asked().key}: .*No space left.* another folder by SUMEXP_STORE"
-    with pytest.raises(BookError, match=message) as caught:
+    with pytest.raises(OSError, match="No space left") as caught:
         keep(store, asked(), b"x" * (1 << 21))
-    assert isinstance(caught.value.__cause__, OSError)
-    assert caught.value.__cause__.errno == errno.ENOSPC
+    assert is_of_disk(caught.value)
     assert [path.name for path in store.path(asked()).parent.iterdir()] == [asked(1).key]
     assert store.missing([asked(), asked(1)]) == [asked()]
     keep(store, asked(2))
-
-
-def test_a_full_disk_is_named_where_an_error_has_it_in_words_only(store: Store) -> None:
-    """As `shutil.copytree` does, by which pages are laid out."""
-    full = shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")])
-    with pytest.raises(BookError, match=r"No space left.*SUMEXP_STORE, or free space"), store.writing(asked()):
-        raise full
 
 
 def test_a_store_that_may_only_be_read_says_what_it_has(full: Path) -> None:
@@ -276,30 +264,9 @@ def test_a_store_that_may_only_be_read_says_what_it_has(full: Path) -> None:
     (full / "locks" / f"{asked().key}.lock").touch()
     subprocess.run(["mount", "-o", "remount,ro", str(full)], check=True)
     assert store.missing([asked(), asked(1)]) == [asked(1)]
-    with pytest.raises(BookError, match=r"cannot keep .*Read-only.*; name another folder by SUMEXP_STORE$"):
+    with pytest.raises(OSError, match="Read-only") as caught:
         keep(store, asked(1))
-
-
-@pytest.fixture
-def stranger(store: Store) -> Iterator[Store]:
-    """A store with an entry, of which this user may see nothing."""
-    keep(store, asked())
-    user = os.geteuid()
-    store.root.chmod(0o700 if user == 0 else 0)
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield store
-    finally:
-        os.seteuid(user)
-        store.root.chmod(0o700)
-
-
-def test_a_store_that_may_not_be_read_is_one_clear_error(stranger: Store) -> None:
-    with pytest.raises(BookError, match=r"cannot read .*Permission denied; let its owner allow it, or name ano"):
-        stranger.find(asked())
-    with pytest.raises(BookError, match=r"cannot keep .*Permission denied.*SUMEXP_STORE"):
-        stranger.remove(stranger.path(asked()))
+    assert is_of_disk(caught.value)
 
 
 def test_locks_leave_no_files(store: Store) -> None:
@@ -307,22 +274,6 @@ def test_locks_leave_no_files(store: Store) -> None:
     with store.locked(asked()):
         assert [path.name for path in (store.root / "locks").iterdir()] == [f"{asked().key}.lock"]
     assert not list((store.root / "locks").iterdir())
-
-
-def test_a_store_that_cannot_be_written_is_one_clear_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(BookError, match=r"cannot keep .*; name another folder by SUMEXP_STORE"):
-        keep(Store(tmp_path / "file"), asked())
-
-
-@pytest.mark.parametrize("broken", [FileNotFoundError(2, "No such file", "elsewhere"), ConnectionError("cut off")])
-def test_what_breaks_while_an_entry_is_made_is_not_said_to_be_a_matter_of_keeping(
-    store: Store, broken: OSError
-) -> None:
-    with pytest.raises(type(broken)) as caught, store.writing(asked()):
-        raise broken
-    assert caught.value is broken
-    assert store.find(asked()) is None
 
 
 def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
