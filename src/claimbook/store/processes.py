@@ -25,9 +25,9 @@ def follow() -> None:
         bind()
 
 
-def bind(parent: int | None = None) -> None:
-    """End this process and all that it started as soon as its parent, by default that of now, has ended."""
-    threading.Thread(target=_watch, args=(parent or os.getppid(),), daemon=True).start()
+def bind() -> None:
+    """End this process and all that it started as soon as its parent has ended."""
+    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

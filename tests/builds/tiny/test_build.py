@@ -94,7 +94,7 @@ def test_what_can_change_a_result_runs_the_chapters_that_import_it_and_all_else_
     project.build()
     assert project.executed() == before
     assert (project.entries("notebook"), project.entries("evidence")) == entries[:2]
-    assert len(project.entries("pages")) == len(entries[2]) + 1
+    assert project.entries("pages").keys() != entries[2].keys()
     page = staged(project.path / "build/stage", "one")
     assert '"hide-input"' in page
     assert "As everybody knows" in page

@@ -61,13 +61,6 @@ def test_wrong_input_is_named_before_anything_runs(
     assert built.executed() == before
 
 
-@pytest.mark.parametrize("arguments", [("book", "--device", "cuda"), ("notebook", "run", "one", "-p", "device=cuda")])
-def test_cuda_where_there_is_none(built: Project, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    monkeypatch.chdir(built.path)
-    assert "device is 'cuda', but torch finds no CUDA device; take cpu" in asked(*arguments)
-
-
 def test_cells_that_raise_and_kernels_that_are_killed(project: Project) -> None:
     before = project.executed()
     project.write("notebooks/one.md", chapter("one", "x = 0\n\nratio = 1 / x"))

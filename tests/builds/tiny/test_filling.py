@@ -1,6 +1,5 @@
 """A grid filled as a person fills it, with accidents: a run that fails, a kill, a damaged entry."""
 
-import os
 import signal
 from pathlib import Path
 
@@ -101,28 +100,3 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     assert after.keys() == before.keys()
     assert after[damaged] > before[damaged]
     assert after[untouched] == before[untouched]
-
-
-@pytest.mark.slow
-def test_what_another_driver_finished_meanwhile_stays(project: Project) -> None:
-    for number in range(3):
-        project.write(f"hang{number}", "")
-    slow = project.start(*FILL[:-1], "1")
-    assert wait_until(lambda: slow.poll() is not None or hangs(project), 120)
-    assert slow.poll() is None, slow.communicate()
-    [first] = calls(project)
-    for number in {"0", "1", "2"} - {first}:
-        (project.path / f"hang{number}").unlink()
-    quick = project.start(*FILL)
-    assert wait_until(lambda: len(project.entries("run")) == 2, 120)
-    waiting = psutil.Process(quick.pid).children(recursive=True)  # for the run that the other one computes
-    quick.send_signal(signal.SIGKILL)
-    quick.communicate()
-    assert wait_until(lambda: not any(process.is_running() for process in waiting), 30)
-    before = project.entries("run")
-    assert len(calls(project)) == 2
-    os.kill(int((project.path / "pid").read_text("utf-8")), signal.SIGKILL)
-    slow.communicate(timeout=120)  # its other two runs it finds finished
-    assert calls(project) == []
-    assert project.entries("run") == before
-    assert len(project.entries("run")) == 2
