@@ -84,9 +84,7 @@ def _shortest(both: Sequence[tuple[Job, Computation]], count: int) -> list[tuple
 
 def _moved(brought: bundled.Bundled, metrics: Mapping[str, float], arrays: Arrays) -> float:
     """The largest relative difference of the metrics or, of a task without any, of its arrays of numbers."""
-    kept, arrays_of_numbers = brought.arrays("arrays"), {}
-    if not metrics:
-        arrays_of_numbers = {name: value for name, value in arrays.items() if np.issubdtype(value.dtype, np.number)}
-    both = [(np.asarray(brought.line["metrics"][name]), np.asarray(value)) for name, value in metrics.items()]
-    both += [(kept[name], value) for name, value in arrays_of_numbers.items()]
+    before, now = (brought.line["metrics"], metrics) if metrics else (brought.arrays("arrays"), arrays)
+    both = [(np.asarray(before[name]), np.asarray(value)) for name, value in now.items()]
+    both = [(a, b) for a, b in both if np.issubdtype(b.dtype, np.number)]
     return float(np.max([np.abs(a - b).max(initial=0) / (np.abs(a).max(initial=0) or 1) for a, b in both]))

@@ -29,39 +29,34 @@ def modules(names: Iterable[str]) -> dict[str, str]:
 
     The store keeps results and makes none: a change of how they lie on the disk must not compute them again.
     """
-    return {f"module {name}": module(name) for name in sorted(closure(names)) if _counts(name)}
+    return {f"module {name}": module(name) for name in sorted(closure(names)) if not name.startswith("claimbook.store")}
 
 
 def data(names: Iterable[str]) -> dict[str, str]:
     """A part for each data set: the checksums its files must have (loaders verify them), or ``absent``.
 
-    A data set that comes with the package or with a dependency is ``included``. Raises `DataError` if one is unknown or
-    undeclared.
+    Raises `DataError` if a data set is unknown or undeclared.
     """
     names = tuple(names)
-    there = {name: project.module("datasets").available(name) for name in names}
-    return {f"data {name}": text if there[name] else "absent" for name, text in declared(names).items()}
+    there = present(names)
+    return {f"data {name}": text if name in there else "absent" for name, text in declared(names).items()}
+
+
+def present(names: Iterable[str]) -> list[str]:
+    """Those of the data sets that are there."""
+    return [name for name in names if project.module("datasets").available(name)]
 
 
 def declared(names: Iterable[str]) -> dict[str, str]:
-    """A digest of the checksums that the files of each data set must have, whether or not they are there."""
-
-    def checksums(name: str) -> str:
-        files = datasets()[name].files
-        return digest(*(file.sha256 for file in files)) if files else "included"
-
-    return {name: checksums(name) for name in names}
+    """A digest of the checksums that the files of each data set must have; ``included`` for a set without files."""
+    files = {name: datasets()[name].files for name in names}
+    return {name: digest(*(one.sha256 for one in those)) if those else "included" for name, those in files.items()}
 
 
 def datasets() -> Mapping[str, Any]:
     """The declared data sets by name; none if the package declares none."""
     known: Mapping[str, Any] = project.module("datasets").DATASETS if project.declared("datasets") else {}
     return known
-
-
-def present(names: Iterable[str]) -> list[str]:
-    """Those of the data sets that are there."""
-    return [name for name in names if data([name])[f"data {name}"] != "absent"]
 
 
 def current(runs: Iterable[Computation]) -> Iterator[Computation]:
@@ -97,22 +92,22 @@ def closure(names: Iterable[str]) -> frozenset[str]:
     A parent that does nothing but import names for its users is passed over: it runs when a module below it is
     imported, but that module gets nothing from it.
     """
-    return _closure(frozenset(names))
-
-
-@cache
-def _closure(names: frozenset[str]) -> frozenset[str]:
-    graph, modules = _graph(), _modules()
     reached: set[str] = set()
     waiting = set(names)
-    if unknown := sorted(waiting - modules):
+    if unknown := sorted(waiting - _modules()):
         raise BookError(f"no module {', '.join(unknown)} in the packages {', '.join(PACKAGES)}")
     while waiting:
         name = waiting.pop()
         reached.add(name)
-        parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
-        waiting |= (graph.find_modules_directly_imported_by(name) | parents) - reached
+        waiting |= _needed(name) - reached
     return frozenset(reached)
+
+
+@cache
+def _needed(name: str) -> set[str]:
+    """The modules that a module imports, and its parents that do something."""
+    parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
+    return _graph().find_modules_directly_imported_by(name) | parents
 
 
 def imports(*codes: str) -> frozenset[str]:
@@ -151,11 +146,6 @@ def _graph() -> grimp.ImportGraph:
 def _modules() -> frozenset[str]:
     """The modules of the packages."""
     return frozenset(_graph().modules)
-
-
-def _counts(module: str) -> bool:
-    """Whether results can depend on a module; they do not on those that store them."""
-    return not module.startswith("claimbook.store")
 
 
 def _path(module: str) -> Path:
