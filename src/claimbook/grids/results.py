@@ -54,31 +54,28 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
     profile = bundled.record(grid)["profile"]
     if not profile:
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
-    both = [(job, run) for job, run in planned(grid, profile, device) if bundled.find(run)]
+    found, codes = [], {}
+    both = [(job, brought) for job, run in planned(grid, profile, device) if (brought := bundled.find(run))]
     if not both:
         raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, profile))}")
-    found, codes = [], {}
-    for job, wanted in _shortest(both, count):
-        brought = bundled.find(wanted)
-        assert brought is not None
+    for job, brought in _shortest(both, count):
         run = computed(job, device, store)
         moved = _moved(brought, run.metrics, job.condense(run.arrays))
         agrees = moved <= (METRICS if run.metrics else NUMBERS)  # NaN does not
-        found.append((f"{wanted.name} {brought.key[:12]}", moved, not agrees))
-        codes[wanted.name] = bundled.code(wanted.name)
-    if not any(far for *_, far in found) and codes.keys() == {run.name for _, run in both}:
+        found.append((f"{job.name} {brought.key[:12]}", moved, not agrees))
+        codes[job.name] = bundled.code(job.name)
+    if not any(far for *_, far in found) and codes.keys() == {job.name for job, _ in both}:
         about = {"code": codes, "runs": len(found), "difference": max(moved for _, moved, _ in found)}
         date = datetime.now(UTC).date().isoformat()
         bundled.add_check(grid, about | {"date": date, "device": device_name(device)})
     return found
 
 
-def _shortest(both: Sequence[tuple[Job, Computation]], count: int) -> list[tuple[Job, Computation]]:
+def _shortest(both: Sequence[tuple[Job, bundled.Bundled]], count: int) -> list[tuple[Job, bundled.Bundled]]:
     """The shortest run of each task, the task with most runs first; then the shortest others."""
     ordered = sorted(both, key=lambda pair: pair[0].seconds["cpu"])
-    first = {run.name: (job, run) for job, run in reversed(ordered)}
-    numbers = Counter(run.name for _, run in both)
-    leading = [first[name] for name, _ in numbers.most_common()]
+    first = {job.name: (job, run) for job, run in reversed(ordered)}
+    leading = [first[name] for name, _ in Counter(job.name for job, _ in both).most_common()]
     return [*leading, *(pair for pair in ordered if pair not in leading)][:count]
 
 

@@ -99,27 +99,15 @@ def _render(plan: Plan, folder: Path, jobs: int) -> None:
 def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
     """The rows of executed notebooks: their ``cost``, their ``origin``, and the ``versions`` they were made with."""
     made = [(entry.computation, entry.provenance) for entry in entries]
-    versions = sorted({item for _, one in made for item in one.versions.items()})
+    fields = {"wall": "seconds", "CPU": "cpu_seconds", "peak memory": "peak_memory", "device": "device"}
+    fields["finished (UTC)"] = "finished"
     return {
-        "cost": [
-            {
-                "notebook": computation.name,
-                "wall": one.seconds,
-                "CPU": one.cpu_seconds,
-                "peak memory": one.peak_memory,
-                "device": one.device,
-                "finished (UTC)": one.finished,
-            }
-            for computation, one in made
-        ],
+        "cost": [{"notebook": one.name, **{k: getattr(how, v) for k, v in fields.items()}} for one, how in made],
         "origin": [
-            {
-                "notebook": computation.name,
-                "parameters": dict(one.more["parameters"]),
-                "data sets present": list(one.data),
-                "key": computation.key,
-            }
-            for computation, one in made
+            {"notebook": one.name, **how.more, "data sets present": how.data, "key": one.key} for one, how in made
         ],
-        "versions": [{"package": name, "version": number} for name, number in versions],
+        "versions": [
+            {"package": name, "version": number}
+            for name, number in sorted({item for _, how in made for item in how.versions.items()})
+        ],
     }
