@@ -34,26 +34,23 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str, seed: in
     """
     if profile == TRAINED_BEFORE and seed:
         return []
-    return [name for name, origin in _origins(grid, names, profile, device).items() if origin]
+    return [name for name in names if _origin(grid, name, profile, device)]
 
 
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
     """A part of a chapter's key for each data set of its grid: where its runs come from, if any."""
-    return {f"trained {name}": origin or "no" for name, origin in _origins(grid, names, profile, device).items()}
+    return {f"trained {name}": _origin(grid, name, profile, device) or "no" for name in names}
 
 
-def _origins(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
-    """For each data set ``store`` if the store has its runs, a digest of the book's runs if these are, or nothing.
+def _origin(grid: str, name: str, profile: str, device: str) -> str:
+    """``store`` if the store has the runs on a data set, a digest of the book's runs if these are, or nothing.
 
     At the profiles that train what is asked for: ``here`` if the data are.
     """
+    is_here = bool(parts.present([name]))
     if profile != TRAINED_BEFORE:
-        return {name: "here" * bool(parts.present([name])) for name in names}
-    store, brought = default(), bundled.sources(grid) if profile == bundled.record(grid)["profile"] else []
-
-    def origin(name: str) -> str:
-        if parts.present([name]) and store.find(mark(grid, name, profile, device)) is not None:
-            return "store"
-        return parts.file_digest(bundled.files(grid)[0]) if name in brought else ""
-
-    return {name: origin(name) for name in names}
+        return "here" * is_here
+    if is_here and default().find(mark(grid, name, profile, device)):
+        return "store"
+    is_brought = profile == bundled.record(grid)["profile"] and name in bundled.sources(grid)
+    return parts.file_digest(bundled.files(grid)[0]) if is_brought else ""
