@@ -38,7 +38,7 @@ def asked(*arguments: str) -> str:
     "arguments, message",
     [
         (("book", "--profile", "huge"), "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
-        (("book", "--device", "tpu"), "DEVICE is 'tpu'; expected one of auto, cpu, cuda"),
+        (("book", "--device", "tpu"), "device is 'tpu'; expected one of auto, cpu, cuda"),
         (("book", "--only", "one three"), "ONLY is 'three'; expected one of one, two"),
         (("notebook", "run", "three"), "no notebook 'three' in notebooks/; there are: one, two"),
         (
