@@ -21,6 +21,8 @@ from claimbook.store.provenance import Meter
 CLAIMS = Path("claims")
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
+KEPT = 8
+"""How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
 Shown = Mapping[str, Entry | None]
 
@@ -67,10 +69,7 @@ def _ended(decided: Shown) -> list[Test]:
 
 
 def make(plan: Plan, jobs: int) -> None:
-    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``.
-
-    They replace the earlier pages of the same profile and device.
-    """
+    """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``."""
     store, wanted = default(), computation(plan)
     with store.locked(wanted):
         if store.find(wanted) is None:
@@ -78,8 +77,8 @@ def make(plan: Plan, jobs: int) -> None:
             with store.writing(wanted) as (folder, seal):
                 _render(plan, folder, jobs)
                 seal(meter.read())
-    for entry in store.entries("pages"):
-        if entry.computation.settings == wanted.settings and entry.computation.key != wanted.key:
+    for entry in store.entries("pages")[:-KEPT]:
+        if entry.computation.key != wanted.key:  # by a clock that was set back the newest is the oldest
             store.remove(entry.path)
 
 
