@@ -26,10 +26,8 @@ EQUAL = 1.1
 
 def text(files: Sequence[File], title: str | None = None) -> str:
     """All tables of the files with their titles, or the table of the given title alone, in MyST."""
-    tables = {name: [*map(cells, rows)] for file in files for name, rows in file["tables"].items()}
-    shown = (
-        [f"**{name}**\n\n{_table(rows)}" for name, rows in tables.items()] if title is None else [_table(tables[title])]
-    )
+    tables = ((name, _table([*map(cells, rows)])) for file in files for name, rows in file["tables"].items())
+    shown = (table if title else f"**{name}**\n\n{table}" for name, table in tables if title in (None, name))
     notes = (file["note"] for file in files if file.get("note"))
     return "\n\n".join(filter(None, (_machines(files), *shown, *notes)))
 
