@@ -28,16 +28,13 @@ def list_command(grid: Grid, profile: Profile = "cpu", device: Device = "auto") 
     runs, store, rows = planned(grid, profile, device), default(), []
     due, stated, taken = 0.0, 0.0, 0.0
     for (job, run), about in zip(runs, differences([job.config for job, _ in runs]), strict=True):
-        entry, cost = store.find(run), ("", "", "", "")
-        state = "fresh" if entry else "half-done" if store.checkpoint(run).exists() else "missing"
-        if entry:
-            made = entry.provenance
-            cost = made.date, as_time(made.seconds), as_size(entry.size), made.device.split(" ")[0]
-            stated, taken = stated + job.seconds[device], taken + made.seconds
+        if entry := store.find(run):
+            stated, taken = stated + job.seconds[device], taken + entry.provenance.seconds
         else:
             due += job.seconds[device]
-        rows.append((run.key[:SHORT], state, *cost, about))
-    print_table(("key", "state", "date", "time", "size", "device", "settings"), rows)
+        state = "fresh" if entry else "half-done" if store.checkpoint(run).exists() else "missing"
+        rows.append((run.key[:SHORT], state, as_time(entry.provenance.seconds) if entry else "", about))
+    print_table(("key", "state", "time", "settings"), rows)
     missing = sum(row[1] != "fresh" for row in rows)
     speed = f"{len(rows) - missing} finished runs" if stated else "an H200" if device == "cuda" else "one core"
     time = as_time(due * (taken / stated if stated else 1))

@@ -25,19 +25,14 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     from claimbook.pipeline import plan
     from claimbook.pipeline.why import everything
     from claimbook.store import default
-    from claimbook.store.progress import as_time
 
-    wanted = everything(plan.make(profile, device, "", stored=True)).values()
-    both = [(one, default().find(one)) for one in wanted]
-    rows = [
-        (one.kind, one.name, "fresh", as_time(entry.provenance.seconds), as_size(entry.size))
-        if entry
-        else (one.kind, one.name, "missing", "", "")
-        for one, entry in both
-    ]
-    print_table(("kind", "name", "state", "time", "size"), rows)
-    fresh = sum(entry is not None for _, entry in both)
-    typer.echo(f"\n{fresh} of {len(both)} fresh; {len(default().paths('run'))} training runs in {default().root}")
+    wanted = list(everything(plan.make(profile, device, "", stored=True)).values())
+    missing = default().missing(wanted)
+    print_table(
+        ("kind", "name", "state"), [(one.kind, one.name, "missing" if one in missing else "fresh") for one in wanted]
+    )
+    runs = len(default().paths("run"))
+    typer.echo(f"\n{len(wanted) - len(missing)} of {len(wanted)} fresh; {runs} training runs in {default().root}")
 
 
 def clean_command(

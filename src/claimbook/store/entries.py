@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from hashlib import file_digest
 from pathlib import Path
 
@@ -51,11 +50,6 @@ class Entry:
     path: Path
     computation: Computation
     provenance: Provenance
-
-    @cached_property
-    def size(self) -> int:
-        """Bytes."""
-        return size(self.path)
 
 
 @dataclass(frozen=True)
