@@ -21,7 +21,7 @@ from claimbook.store.files import write_text
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())
 book.execute(made, os.cpu_count())  # the other workers wait
-view.show_executed(pages.chapters(made))
+view.show_executed(pages.found(made.notebooks))
 """
 SOURCES = (
     "_config.yml",

@@ -81,7 +81,7 @@ def execute(plan: Plan, cores: int) -> None:
 def _check_stored(plan: Plan) -> None:
     """Fail if a chapter or the outcomes of a test module are missing from the store."""
     missing = default().missing(plan.notebooks.values())
-    undecided = plan.undecided(default())
+    undecided = default().missing(plan.evidence.values())
     if missing or undecided:
         raise BookError(
             f"STORED=1: {default().root} lacks {len(missing)} of {len(plan.notebooks)} chapters and the outcomes of "
@@ -93,7 +93,7 @@ def _check_stored(plan: Plan) -> None:
 
 def _decide(plan: Plan, cores: int) -> None:
     """Run the test modules of claims whose outcomes are not in the store; a failing test is evidence too."""
-    files = [file_of(one.name).as_posix() for one in plan.undecided(default())]
+    files = [file_of(one.name).as_posix() for one in default().missing(plan.evidence.values())]
     if not files:
         return
     log = BUILD / "logs" / "evidence.log"
@@ -102,7 +102,7 @@ def _decide(plan: Plan, cores: int) -> None:
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     with progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
-    if undecided := [file_of(one.name).as_posix() for one in plan.undecided(default())]:
+    if undecided := [file_of(one.name).as_posix() for one in default().missing(plan.evidence.values())]:
         raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 
 
@@ -113,7 +113,7 @@ def _show(plan: Plan, cores: int) -> None:
         _run("claimbook.cli", "step", "pages", str(cores))
     if not (entry := entry or default().find(wanted)):
         raise BookError("the book is not finished: its pages could not be rendered, see above")
-    view.show(pages.chapters(plan), entry)
+    view.show(pages.found(plan.notebooks), entry)
 
 
 def step(name: str, argument: str) -> None:

@@ -27,14 +27,9 @@ KEPT = 8
 Shown = Mapping[str, Entry | None]
 
 
-def chapters(plan: Plan) -> dict[str, Entry | None]:
-    """For each chapter its execution; None where there is none yet."""
-    return {name: default().find(wanted) for name, wanted in plan.notebooks.items()}
-
-
-def evidence(plan: Plan) -> dict[str, Entry | None]:
-    """For each test module its evidence; None where there is none yet."""
-    return {name: default().find(wanted) for name, wanted in plan.evidence.items()}
+def found(wanted: Mapping[str, Computation]) -> dict[str, Entry | None]:
+    """For each chapter its execution, or for each test module its evidence; None where there is none yet."""
+    return {name: default().find(computation) for name, computation in wanted.items()}
 
 
 def computation(plan: Plan) -> Computation:
@@ -42,7 +37,7 @@ def computation(plan: Plan) -> Computation:
 
     The package counts as it stands, since pages show docstrings and code.
     """
-    files, shown, decided = sources(), chapters(plan), evidence(plan)
+    files, shown, decided = sources(), found(plan.notebooks), found(plan.evidence)
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
@@ -84,7 +79,7 @@ def make(plan: Plan, jobs: int) -> None:
 
 def _render(plan: Plan, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
-    shown, decided = chapters(plan), evidence(plan)
+    shown, decided = found(plan.notebooks), found(plan.evidence)
     staging.stage(STAGE, shown)
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))

@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from claimbook.pipeline.inputs import chapters_of, notebook
 from claimbook.register import outcomes
-from claimbook.store import Computation, Store
+from claimbook.store import Computation
 from claimbook.store.settings import PROFILES, choice, resolve_device
 
 BUILD = Path("build")
@@ -25,10 +25,6 @@ class Plan(BaseModel):
     notebooks: Mapping[str, Computation]
     selected: tuple[str, ...]
     evidence: Mapping[str, Computation]
-
-    def undecided(self, store: Store) -> list[Computation]:
-        """The test modules whose outcomes are missing."""
-        return [wanted for wanted in self.evidence.values() if store.find(wanted) is None]
 
 
 def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:

@@ -7,10 +7,10 @@ appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder ``sto
 ``build/`` is a view of it.
 
 - `computation`: the key; `parts`: the named parts that code, data and settings give; `syntax`: a digest of code;
-- `entries`: where entries lie, their locks, writing, verifying, listing and removing them; `location`: the user's own;
+- `entries`: the user's store; where entries lie, their locks, writing, verifying, listing and removing them;
 - `complete_grids`: which grids of runs are whole;
 - `checkpoints`: the state of what is half done; `provenance`: what a computation cost, where and with what;
-- `progress`: how far the processes of a build are; `processes`: none outlives its driver; `files`: one text file.
+- `progress`: how far a process is; `processes`: none outlives its driver; `files`: one text file.
 """
 
 from claimbook.store.computation import Computation
