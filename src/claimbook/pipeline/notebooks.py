@@ -4,10 +4,10 @@ import ast
 import os
 import re
 import sys
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from claimbook import BookError
@@ -78,9 +78,14 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     log.parent.mkdir(parents=True, exist_ok=True)
     meter = Meter()
     ran: list[Any] = []
-    with log.open("w", encoding="utf-8") as output, _surroundings(data) as sockets:
+    # Not below the project: the path of a named socket has little room.
+    place = "/tmp" if Path("/tmp").is_dir() else None
+    kernel = TemporaryDirectory(prefix="sumexp-kernel-", dir=place, ignore_cleanup_errors=True)
+    with log.open("w", encoding="utf-8") as output, kernel as own:
+        os.environ |= SURROUNDINGS | dict.fromkeys(("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"), own)
+        os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
         try:
-            _execute(source, name, values, ran, output, sockets)
+            _execute(source, name, values, ran, output, own)
         except Exception as error:
             said = _said(error, path, ran, output)
             for notebook in ran:
@@ -126,20 +131,6 @@ def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any
         stdout_file=log,
         stderr_file=sys.stderr,  # how far a training is
     )
-
-
-@contextmanager
-def _surroundings(data: Iterable[str]) -> Iterator[str]:
-    """Fix what a notebook may see besides what its key holds; gives the folder of its sockets and settings."""
-    # Not below the project: the path of a named socket has little room.
-    place = "/tmp" if Path("/tmp").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="sumexp-kernel-", dir=place, ignore_cleanup_errors=True) as folder:
-        os.environ |= SURROUNDINGS | {
-            "SUMEXP_DECLARED_DATA": ",".join(data),
-            "IPYTHONDIR": folder,
-            "JUPYTER_RUNTIME_DIR": folder,
-        }
-        yield folder
 
 
 def _write(notebook: Any, file: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,24 +43,20 @@ def test_a_parameter_of_another_kind_is_named(given: str) -> None:
         notebooks.parameters("one", [given])
 
 
-def test_an_executed_notebook_sees_what_its_key_holds_and_a_folder_of_its_own() -> None:
-    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "a,b", "OMP_NUM_THREADS": "1"}
-    with notebooks._surroundings(("a", "b")) as folder:
+def test_a_notebook_sees_what_its_key_holds_and_a_folder_for_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = Path("notebooks/one.md")
+    source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
+    fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "brown,omniglot", "OMP_NUM_THREADS": "1"}
+
+    def execute(source: Any, name: str, values: Any, ran: list[Any], log: Any, folder: str) -> None:
         assert {name: os.environ[name] for name in fixed} == fixed
         assert {os.environ[name] for name in FOLDERS} == {folder}
         assert Path(folder).is_dir()
-    assert not Path(folder).exists()
+        ran.append(folder)
 
-
-def test_a_notebook_may_read_what_its_front_matter_declares(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    source = Path("notebooks/one.md")
-    source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
-    seen: list[str] = []
-    monkeypatch.setattr(
-        notebooks,
-        "_execute",
-        lambda source, name, values, ran, *_: ran.append(seen.append(os.environ["SUMEXP_DECLARED_DATA"])),
-    )
-    monkeypatch.setattr(notebooks, "_write", lambda *_: None)
+    monkeypatch.setattr(notebooks, "_execute", execute)
+    monkeypatch.setattr(notebooks, "_write", lambda *written: written[0])
     notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
-    assert seen == ["brown,omniglot"]
+    assert not Path(os.environ["IPYTHONDIR"]).exists()
