@@ -72,8 +72,8 @@ def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
         | parts.files({f"measured {name}": measured[name] for name in declared(path, "measured", measured)})
         | dict(item for states in trained for item in states.items())
         # What a notebook draws its pictures with is imported by it; how it is run is not.
-        | parts.modules(parts.imports(*source.code))
-        | parts.versions(),
+        | parts.modules(reached := parts.imports(*source.code))
+        | parts.versions(reached, *source.code),
     )
 
 

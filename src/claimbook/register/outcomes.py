@@ -57,7 +57,7 @@ def computation(path: Path) -> Computation:
         | parts.files(files)
         | grids
         | parts.modules(reached)
-        | parts.versions()
+        | parts.versions(reached, *texts.values())
         | {f"module {name}": parts.module(name) for name in _RECORDED_BY},
     )
 

@@ -10,10 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import grimp
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from claimbook import BookError, project
 from claimbook.store.computation import Computation, digest
@@ -69,10 +72,27 @@ def current(runs: Iterable[Computation]) -> Iterator[Computation]:
                 yield run
 
 
-def versions() -> dict[str, str]:
-    """A part for each pinned distribution."""
-    text = PINS.read_text("utf-8") if PINS.is_file() else ""
-    return {f"version {name}": version for name, version in re.findall(r"(?m)^([^\s#=]+)==(\S+)", text)}
+def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
+    """A part for each pinned distribution that the modules reached from ``names``, or code, import or require.
+
+    Those of downloads are left out: checksums decide what arrives.
+    """
+    skipped = ("claimbook.store", f"{project.declared('datasets')}._download")
+    reached = (name for name in closure(names) if not name.startswith(skipped))
+    imported = {other for name in reached for other in _graph().find_modules_directly_imported_by(name)}
+    imported |= {name for code in codes for name in _names(code)}
+    waiting = {provider for name in imported for provider in _providers().get(name.partition(".")[0], ())}
+    needed: set[str] = set()
+    while waiting:
+        name = canonicalize_name(waiting.pop())
+        if name not in needed:
+            needed.add(name)
+            waiting |= _required(name)
+    pinned = re.findall(r"(?m)^([^\s#=]+)==(\S+)", PINS.read_text("utf-8") if PINS.is_file() else "")
+    return {f"version {name}": version for name, version in pinned if canonicalize_name(name) in needed}
+
+
+_providers = cache(metadata.packages_distributions)
 
 
 def files(paths: Mapping[str, Path] | Iterable[Path]) -> dict[str, str]:
@@ -107,7 +127,7 @@ def closure(names: Iterable[str]) -> frozenset[str]:
 def _needed(name: str) -> set[str]:
     """The modules that a module imports, and its parents that do something."""
     parents = {parent for parent in _parents(name) if not _re_exports(_path(parent).read_text("utf-8"))}
-    return _graph().find_modules_directly_imported_by(name) | parents
+    return _graph().find_modules_directly_imported_by(name) & _modules() | parents
 
 
 def imports(*codes: str) -> frozenset[str]:
@@ -137,7 +157,9 @@ def module(name: str) -> str:
 def _graph() -> grimp.ImportGraph:
     """The imports of the packages at the first call in this process."""
     try:
-        return grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
+        return grimp.build_graph(
+            *PACKAGES, include_external_packages=True, exclude_type_checking_imports=True, cache_dir=None
+        )
     except grimp.exceptions.SourceSyntaxError as error:
         raise BookError(f"{error}; correct it first") from error
 
@@ -145,7 +167,17 @@ def _graph() -> grimp.ImportGraph:
 @cache
 def _modules() -> frozenset[str]:
     """The modules of the packages."""
-    return frozenset(_graph().modules)
+    return frozenset(name for name in _graph().modules if name.partition(".")[0] in PACKAGES)
+
+
+@cache
+def _required(distribution: str) -> frozenset[str]:
+    """The requirements of a distribution here, without its extras."""
+    try:
+        wanted = map(Requirement, metadata.requires(distribution) or ())
+    except metadata.PackageNotFoundError:
+        return frozenset()
+    return frozenset(one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""}))
 
 
 def _path(module: str) -> Path:

@@ -99,15 +99,23 @@ def test_code_parameters_and_versions_count() -> None:
         f"code: {before.parts['code'][:8]}... -> {notebook(NOTEBOOK.replace('x = 1', 'x = 2')).parts['code'][:8]}..."
     ]
     assert notebook(profile="smoke").differences(before) == ["parameter profile: cpu -> smoke"]
-    before = notebook()
-    write("constraints.txt", "# pins\ntorch==1\n")
-    assert notebook().differences(before) == ["version torch: new"]
+    before = notebook(torch := NOTEBOOK.replace("x = 1", "import torch"))
+    write("constraints.txt", "idna==3\ntorch==1\n")
+    assert notebook(torch).differences(before) == ["version torch: new"]
 
 
 def test_the_modules_that_code_imports_count() -> None:
     names = notebook(NOTEBOOK.replace("x = 1", "import sumexp.expectations")).parts
     assert {"module sumexp", "module sumexp.expectations"} <= names.keys()
     assert not any(name.startswith("module") for name in notebook().parts)
+
+
+@pytest.mark.parametrize("chapter", inputs.chapters_of(ROOT / "_toc.yml"))
+def test_versions_that_no_chapter_reaches_do_not_count(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    found = inputs.notebook(chapter, {}).parts
+    assert {"version numpy", "version torch", "version matplotlib"} <= found.keys()
+    assert not {f"version {name}" for name in ("idna", "sphinx", "papermill", "pytest")} & found.keys()
 
 
 def test_declared_data_count(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,18 @@ def test_files_count_by_their_bytes(tmp_path: Path) -> None:
     assert parts.files([tmp_path / "a"]) == {f"file {tmp_path}/a": "absent"}
 
 
+def test_versions_are_those_of_what_is_imported_and_of_what_that_requires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parts.versions(["sumexp.chapters.intervals"]) == {}
+    parts.PINS.write_text("# pins\nidna==3.7\nmarkupsafe==2\nnumpy==2.0\nscikit-learn==1\ntabulate==9\ntorch==1\n")
+    assert parts.versions(["sumexp.chapters.intervals"]).keys() == {"version numpy"}
+    code = parts.versions([], "import sklearn.svm", "def f():\n    from tabulate import tabulate")
+    assert code == {"version numpy": "2.0", "version scikit-learn": "1", "version tabulate": "9"}
+    assert parts.versions([], "import torch").keys() == {"version markupsafe", "version torch"}  # by Jinja
+
+
 def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:
     names = parts.modules(["claimbook.authoring.runs"])
     assert {"module claimbook.authoring.runs"} <= names.keys()
