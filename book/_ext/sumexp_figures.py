@@ -9,11 +9,8 @@ from docutils import nodes
 from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, new_document
 from sumexp_book import quoted, raw
-
-logger = logging.getLogger(__name__)
 
 SVG = "image/svg+xml"
 NUMBERS = "book/_data/figures"
@@ -36,18 +33,15 @@ class Figures(SphinxTransform):
             return
         cells = json.loads(Path(self.env.doc2path(self.env.docname)).read_text("utf-8"))["cells"]
         shown = [output for cell in cells for output in cell.get("outputs", ()) if SVG in output.get("data", {})]
-        names: list[str] = []
+        number = 0
         for (cell, place), output in zip(places, shown, strict=True):
             about = output["metadata"].get("sumexp", {})
             if "figure" in about:
-                page, name, label = self.env.docname, about["figure"], f"fig-{about['figure']}"
-                if name in names:
-                    logger.warning("%s shows two figures %r; take another name", page, name)
-                names.append(name)
+                number, page, name = number + 1, self.env.docname, about["figure"]
                 place[:] = self.figure(pictures(output), about)
                 self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
                 cell["ids"].append(f"cell-{name}")
-                self.env.get_domain("std").note_hyperlink_target(label, page, label, f"Figure {len(names)}")
+                self.env.get_domain("std").note_hyperlink_target(f"fig-{name}", page, f"fig-{name}", f"Figure {number}")
 
     def figure(self, picture: str, about: Mapping[str, str]) -> list[nodes.Node]:
         """The figure, with its caption read as the page is."""

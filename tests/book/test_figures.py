@@ -108,11 +108,6 @@ def test_another_picture_is_left_as_it_is(build: Build) -> None:
     assert len(page.select("img")) == 1
 
 
-def test_two_figures_of_one_name_on_a_page_are_a_warning(build: Build) -> None:
-    _, warnings = build([shown("line")], [shown("bar")], [shown("line")])
-    assert "notebooks/chapter shows two figures 'line'; take another name" in warnings
-
-
 def test_a_figure_that_two_pages_show_is_a_warning(build: Build) -> None:
     _, warnings = build([shown("bar")], pages=("chapter", "other"))
     assert "duplicate label fig-bar, other instance in" in warnings

@@ -19,7 +19,7 @@ from cycler import cycler
 from IPython.display import display
 from matplotlib.figure import Figure
 
-from claimbook import BookError, project
+from claimbook import BookError
 from claimbook.authoring import narrow, series
 from claimbook.authoring.results import check_name
 
@@ -95,7 +95,8 @@ def show(
     for what, text in (("caption", caption), ("alt", alt)):
         if not text.strip():
             raise BookError(f"figure {name!r} has no {what}: pass {what}='...'")
-    about = {"figure": name, "alt": alt, "caption": caption.strip(), "source": _reference(name, source)}
+    reference = f"{source.__module__}:{source.__qualname__}"  # as entry points name a function
+    about = {"figure": name, "alt": alt, "caption": caption.strip(), "source": reference}
     data = {"image/svg+xml": svg(fig, name, alt)}
     if numbers := series.table(fig):
         data["text/csv"] = numbers
@@ -123,14 +124,3 @@ def svg(fig: Figure, name: str, alt: str) -> str:
     text = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", text)
     root = f'<svg role="img" aria-labelledby="{name}-title" {_ROOT}'
     return text.replace("<svg", root, 1).replace(">", f'><title id="{name}-title">{escape(alt)}</title>', 1)
-
-
-def _reference(name: str, source: Callable[..., object]) -> str:
-    """A function as entry points name one: ``sumexp.datasets:files``."""
-    reference = f"{getattr(source, '__module__', '')}:{getattr(source, '__qualname__', '')}"
-    package = project.declared("package")
-    if not re.fullmatch(rf"{package}\.[^:]*:[^<]+", reference):
-        raise BookError(
-            f"figure {name!r}: source is {source!r}; expected the function of {package} whose numbers are drawn"
-        )
-    return reference
