@@ -117,10 +117,19 @@ def svg(fig: Figure, name: str, alt: str) -> str:
     with plt.rc_context({"svg.hashsalt": name}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
         fig.savefig(file, format="svg", transparent=True, metadata=nothing)
-    text = file.getvalue().replace("#000000", "currentColor")
+    text = file.getvalue().replace("#000000", "currentColor").replace("xlink:href", "href")
     for found, put in _CHANGES.items():
         text = re.sub(found, put, text, flags=re.DOTALL)
+    text = re.sub(r"<g([^>]*)>((?:<use [^>]*/>)+)</g>", _with_style_once, text)
     text = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4g}", text)
     text = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", text)
     root = f'<svg role="img" aria-labelledby="{name}-title" {_ROOT}'
     return text.replace("<svg", root, 1).replace(">", f'><title id="{name}-title">{escape(alt)}</title>', 1)
+
+
+def _with_style_once(marks: re.Match[str]) -> str:
+    """A group of equal marks with their style on the group, unless it says how they show through one another."""
+    style, *others = {*re.findall(r' style="[^"]*"', marks[2])} or {""}
+    if others or " style=" in marks[1] or re.search("(?<!-)opacity", style):
+        return marks[0]
+    return f"<g{marks[1]}{style}>{marks[2].replace(style, '')}</g>" if style else marks[0]

@@ -117,35 +117,22 @@ def test_an_array_of_objects_is_refused_and_leaves_nothing(root: Path) -> None:
     assert left(root) == []
 
 
-def test_the_key_is_of_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
-    def other(config: Config, /, **_: object) -> Result:
-        return Result({})
-
+def test_the_parts_of_a_key_are_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
-    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (file,))})
     monkeypatch.setattr(datasets, "available", lambda name: True)
-    keys = [runs.cached(task, config).key for config in (Config(), Config(steps=4), Config(rate=1.0), Config(name=""))]
-    keys.append(runs.cached(task, Config(), threads=2).key)
-    keys.append(runs.cached(other, Config()).key)
-    keys.append(runs.cached(task, Config(), data=["tiny"]).key)
-    monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (replace(file, sha256="cd" * 32),))})
-    keys.append(runs.cached(task, Config(), data=["tiny"]).key)
-    monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "changed" for name in names})
-    keys.append(runs.cached(task, Config()).key)
-    assert len(set(keys)) == len(keys) == 9
-    assert runs.computation(task, Config(), device="cuda").key not in keys
-    assert runs.computation(task, Config(), device="cuda:1").key == runs.computation(task, Config(), device="cuda").key
-
-
-def test_the_parts_have_names() -> None:
-    assert runs.computation(task, Config()).parts == {
+    found = []
+    for declared in (file, replace(file, sha256="cd" * 32)):
+        monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (declared,))})
+        found.append(dict(runs.computation(task, Config(), data=["tiny"], device="cuda:1", threads=2).parts))
+    assert found[0].pop("data tiny") != found[1].pop("data tiny")
+    assert found[0] == {
         f"module {__name__}": "code",
         "config steps": "3",
         "config rate": "0.5",
         "config name": '"plain"',
         "config layers": "[2, 3]",
-        "device": "cpu",
-        "threads": "1",
+        "device": "cuda",
+        "threads": "2",
     }
 
 
