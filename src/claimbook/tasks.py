@@ -27,7 +27,7 @@ Task: TypeAlias = Callable[..., Result]
 
 
 class Job(Protocol):
-    """A run of a grid: its task, whose module and name is ``name``, config, data sets and threads.
+    """A run of a grid: its task, whose module and name is ``name``, config and data sets.
 
     ``seconds`` is its duration on a core (``cpu``) and on a GPU (``cuda``), ``condense`` gives what of its arrays comes
     with the book.
@@ -37,7 +37,6 @@ class Job(Protocol):
     task: Task
     config: Any
     data: tuple[str, ...]
-    threads: int
     seconds: Mapping[str, float]
     condense: Callable[[Arrays], Arrays]
 

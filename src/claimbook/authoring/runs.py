@@ -29,6 +29,9 @@ Config = TypeVar("Config")
 
 _adapter = cache(TypeAdapter)
 
+THREADS = 1
+"""Of torch in every run: the last digit of sums depends on them."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -55,7 +58,6 @@ def computation(
     *,
     data: Sequence[str] = (),
     device: str = "cpu",
-    threads: int = 1,
     code: Mapping[str, str] | None = None,
 ) -> Computation:
     """What `cached` computes for these arguments; ``code`` is `code_of` the task, where the caller has it.
@@ -65,7 +67,7 @@ def computation(
     for name in data:
         project.module("datasets").declared(name)
     settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
-    place = {"device": torch.device(device).type, "threads": str(threads)}
+    place = {"device": torch.device(device).type, "threads": str(THREADS)}
     found = dict(code_of(task) if code is None else code) | parts.data(data)
     return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | place)
 
@@ -81,7 +83,6 @@ def computed(
     *,
     data: Sequence[str] = (),
     device: str = "cpu",
-    threads: int = 1,
     store: Store | None = None,
     save_every: float = 30.0,
     quiet: bool = False,
@@ -91,16 +92,16 @@ def computed(
     Processes that ask for the same run at once compute it once, a damaged entry is computed again, and a killed task
     resumes from the state that it saved, at most every ``save_every`` seconds. ``quiet`` shows no bar.
 
-    The task can read no data sets but those named. torch uses exactly ``threads``, on which the last digit of sums
-    depends. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
+    The task can read no data sets but those named. torch uses `THREADS`. Raises `DataError` if a data set is unknown or
+    undeclared, or is needed and absent.
     """
     store = store or default()
-    asked = computation(task, config, data=data, device=device, threads=threads)
+    asked = computation(task, config, data=data, device=device)
     if (entry := store.find(asked)) is not None:
         return read(entry)
     with store.locked(asked):
         if (entry := store.find(asked)) is None:  # else another process was quicker
-            with _surroundings(threads, data):
+            with _surroundings(data):
                 checkpoint = Checkpoint(store, asked, device, save_every)
                 bar = partial(progress.bar, what=task.__module__.partition(".")[2], quiet=quiet)
                 result = task(config, device=device, progress=bar, checkpoint=checkpoint)
@@ -109,7 +110,7 @@ def computed(
                 memory["peak_device_memory"] = torch.cuda.max_memory_allocated(device)
             with store.writing(asked) as (folder, seal):
                 _write(folder, config, result)
-                seal(checkpoint.meter.read(device, tuple(data), threads=threads, **memory))
+                seal(checkpoint.meter.read(device, tuple(data), **memory))
     if (entry := entry or store.find(asked)) is None:
         raise BookError(f"the run {store.path(asked)} is damaged just after it was written; is the disk in order?")
     return read(entry)
@@ -121,7 +122,6 @@ def cached_all(
     *,
     data: Callable[[Config], Sequence[str]] = lambda config: (),
     device: str = "cpu",
-    threads: int = 1,
     store: Store | None = None,
 ) -> list[Run]:
     """The runs of several configs, in their order: from the store, from the book, or `computed` now.
@@ -130,7 +130,7 @@ def cached_all(
     all, else those that the store lacks are computed, one after another: `make runs` uses all cores.
     """
     store = store or default()
-    settings: dict[str, Any] = {"device": device, "threads": threads}
+    settings: dict[str, Any] = {"device": device}
     code = code_of(task)
     wanted = [computation(task, config, data=data(config), code=code, **settings) for config in configs]
     groups: dict[tuple[str, ...], list[int]] = {}
@@ -192,10 +192,10 @@ def _load(path: Path) -> Arrays:
 
 
 @contextmanager
-def _surroundings(threads: int, data: Sequence[str]) -> Iterator[None]:
+def _surroundings(data: Sequence[str]) -> Iterator[None]:
     """Fix torch's threads, and let only the declared data be read: the key knows of no other."""
     before, declared = torch.get_num_threads(), os.environ.get("SUMEXP_DECLARED_DATA")
-    torch.set_num_threads(threads)
+    torch.set_num_threads(THREADS)
     os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
     try:
         yield

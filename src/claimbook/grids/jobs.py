@@ -26,7 +26,7 @@ def grids() -> Mapping[str, Grid]:
 
 def run(job: Job, device: str, store: Store | None = None) -> runs.Run:
     """The run of a job: from the store, or computed now."""
-    return runs.computed(job.task, job.config, data=job.data, device=device, threads=job.threads, store=store)
+    return runs.computed(job.task, job.config, data=job.data, device=device, store=store)
 
 
 def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
@@ -39,10 +39,7 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     """What each job computes; the code of a task is looked up once."""
     code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
-    return [
-        runs.computation(one.task, one.config, data=one.data, device=device, threads=one.threads, code=code[one.task])
-        for one in jobs
-    ]
+    return [runs.computation(one.task, one.config, data=one.data, device=device, code=code[one.task]) for one in jobs]
 
 
 def planned(grid: str, profile: str, device: str) -> list[tuple[Job, Computation]]:
@@ -72,8 +69,8 @@ def missing(grid: str, profile: str, device: str) -> list[Task]:
     command = ("runs", "run", "--grid", grid, "--profile", profile, "--device", device, "--only")
     longest = sorted(planned(grid, profile, device), key=lambda pair: pair[0].seconds[device], reverse=True)
     return [
-        Task(wanted, (*command, wanted.key), device == "cuda", job.threads)
-        for job, wanted in longest
+        Task(wanted, (*command, wanted.key), device == "cuda")
+        for _, wanted in longest
         if default().find(wanted) is None
     ]
 

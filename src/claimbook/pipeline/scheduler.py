@@ -18,18 +18,17 @@ COMMAND = (sys.executable, "-m", "claimbook.cli")
 
 @dataclass(frozen=True)
 class Task:
-    """A command (``arguments`` of ``claimbook``) that computes an entry; it takes so many ``threads``, and the GPU."""
+    """A command (``arguments`` of ``claimbook``) that computes an entry; it may take the GPU."""
 
     wanted: Computation
     arguments: tuple[str, ...]
     gpu: bool
-    threads: int = 1
 
 
 def run(tasks: Sequence[Task], cores: int, *, share: int = 1) -> list[Task]:
     """Run the tasks in order and print what they print, with their names; returns those without an entry at the end.
 
-    As many run at a time as fit on the cores, ``share`` of them on the GPU. A failure stops no other task.
+    As many run at a time as there are cores, ``share`` of them on the GPU. A failure stops no other task.
     """
     waiting = list(tasks)
     running: dict[Future[None], Task] = {}
@@ -38,8 +37,7 @@ def run(tasks: Sequence[Task], cores: int, *, share: int = 1) -> list[Task]:
         try:
             while waiting or running:
                 for task in [*waiting]:
-                    busy = sum(min(one.threads, cores) for one in (task, *running.values()))
-                    if busy <= cores and task.gpu + sum(one.gpu for one in running.values()) <= share:
+                    if len(running) < cores and task.gpu + sum(one.gpu for one in running.values()) <= share:
                         waiting.remove(task)
                         running[threads.submit(_run, task)] = task
                 for ended in wait(running, return_when=FIRST_COMPLETED).done:

@@ -22,7 +22,6 @@ class Job:
     task: Task[Any]
     config: Any
     data: tuple[str, ...] = ()
-    threads: int = 1
     seconds: Mapping[str, float] = field(default_factory=lambda: {"cpu": 1.0, "cuda": 1.0})
     condense: Callable[[Arrays], Arrays] = lambda arrays: arrays
 

@@ -81,10 +81,9 @@ def test_a_run_is_computed_once(root: Path) -> None:
 
 def test_its_provenance_is_recorded() -> None:
     start = time.perf_counter()
-    made = runs.cached(task, Config(), threads=2).provenance
+    made = runs.cached(task, Config()).provenance
     assert made.versions["torch"] == torch.__version__
     assert made.versions["numpy"] == np.__version__
-    assert made.more == {"threads": 2}
     assert made.data == ()
     assert made.device.startswith("cpu (")
     assert 0 <= made.seconds <= time.perf_counter() - start
@@ -123,7 +122,7 @@ def test_the_parts_of_a_key_are_all_that_matters(monkeypatch: pytest.MonkeyPatch
     found = []
     for declared in (file, replace(file, sha256="cd" * 32)):
         monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (declared,))})
-        found.append(dict(runs.computation(task, Config(), data=["tiny"], device="cuda:1", threads=2).parts))
+        found.append(dict(runs.computation(task, Config(), data=["tiny"], device="cuda:1").parts))
     assert found[0].pop("data tiny") != found[1].pop("data tiny")
     assert found[0] == {
         f"module {__name__}": "code",
@@ -132,7 +131,7 @@ def test_the_parts_of_a_key_are_all_that_matters(monkeypatch: pytest.MonkeyPatch
         "config name": '"plain"',
         "config layers": "[2, 3]",
         "device": "cuda",
-        "threads": "2",
+        "threads": "1",
     }
 
 
@@ -177,22 +176,20 @@ def test_a_damaged_entry_is_computed_again_with_a_note(root: Path, caplog: pytes
     assert len(CALLS) == 2
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_run_has_the_threads_it_asks_for(threads: int) -> None:
-    before = torch.get_num_threads()
-    assert runs.cached(task, Config(), threads=threads).metrics["threads"] == threads
-    assert torch.get_num_threads() == before
-
-
 def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
     def fail(config: Config, /, **_: object) -> Result:
+        assert torch.get_num_threads() == 1
         raise RuntimeError("diverged")
 
     before = torch.get_num_threads()
-    with pytest.raises(RuntimeError, match="diverged"):
-        runs.cached(fail, Config(), threads=before + 1)
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(RuntimeError, match="diverged"):
+            runs.cached(fail, Config())
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
     assert left(root) == []
-    assert torch.get_num_threads() == before
     assert "SUMEXP_DECLARED_DATA" not in os.environ
 
 

@@ -79,7 +79,7 @@ def command(*arguments: str, code: int = 0, answer: str = "") -> str:
 
 
 def job(number: int, seconds: float = 1.0, data: tuple[str, ...] = ()) -> Job:
-    return Job(task, Config(number), data, threads=2, seconds={"cpu": seconds / 2, "cuda": seconds / 4})
+    return Job(task, Config(number), data, seconds={"cpu": seconds / 2, "cuda": seconds / 4})
 
 
 def wanted(number: int) -> Computation:
@@ -106,7 +106,7 @@ def half_done(number: int) -> Path:
 def test_a_job_lies_where_the_notebook_looks() -> None:
     [first, *_] = tiny("smoke", lambda name: False)
     run = jobs.run(first, "cpu")
-    assert wanted(0).key == run.key == runs.cached(task, Config(0), threads=2).key
+    assert wanted(0).key == run.key == runs.cached(task, Config(0)).key
     assert CALLS == [0]
 
 
@@ -160,7 +160,7 @@ def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
     settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
     assert tasks[0].arguments == ("runs", "run", *settings)
-    assert (tasks[0].threads, tasks[0].gpu) == (2, False)
+    assert not tasks[0].gpu
     assert jobs.missing("tiny", "smoke", "cuda")[0].gpu
     kept(2)
     tasks = jobs.missing("tiny", "smoke", "cpu")
