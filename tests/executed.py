@@ -15,13 +15,13 @@ from claimbook.store import default
 ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
-from claimbook.pipeline import book, pages, plan, view
+from claimbook.pipeline import book, pages, plan
 from claimbook.store.files import write_text
 
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())
 book.execute(made, os.cpu_count())  # the other workers wait
-view.show_executed(pages.found(made.notebooks))
+pages.show_executed(pages.found(made.notebooks))
 """
 SOURCES = (
     "_config.yml",

@@ -3,7 +3,7 @@
 - `inputs`: notebooks, test modules and the table of contents, and what each depends on;
 - `plan`: what a build computes, made once and handed to its steps;
 - `book`: the driver and its steps; `scheduler`: running commands side by side;
-- `notebooks`: executing one; `staging`, `pages`: laying out the book and rendering it; `view`: the folder ``build/``;
+- `notebooks`: executing one; `staging`, `pages`: laying out the book, rendering it and showing it in ``build/``;
 - `measured`: tables of what executions cost, and of benchmarks;
 - `why`: what changed since, what is there, and what can go.
 """

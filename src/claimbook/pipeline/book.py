@@ -14,7 +14,7 @@ from typing import TextIO
 from filelock import FileLock, Timeout
 
 from claimbook import BookError
-from claimbook.pipeline import notebooks, pages, scheduler, view
+from claimbook.pipeline import notebooks, pages, scheduler
 from claimbook.pipeline import plan as plans
 from claimbook.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from claimbook.pipeline.scheduler import Task
@@ -25,7 +25,7 @@ from claimbook.store.files import write_text
 from claimbook.store.provenance import device_name
 from claimbook.store.settings import choice, gpu_shares
 
-PAGE = view.HTML / "index.html"
+PAGE = pages.HTML / "index.html"
 
 
 def build(profile: str, device: str, only: str, cores: int, *, stored: str = "") -> Path:
@@ -113,7 +113,7 @@ def _show(plan: Plan, cores: int) -> None:
         _run("claimbook.cli", "step", "pages", str(cores))
     if not (entry := entry or default().find(wanted)):
         raise BookError("the book is not finished: its pages could not be rendered, see above")
-    view.show(pages.found(plan.notebooks), entry)
+    pages.show(pages.found(plan.notebooks), entry)
 
 
 def step(name: str, argument: str) -> None:

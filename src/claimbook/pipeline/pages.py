@@ -1,14 +1,15 @@
-"""The pages: what they are made from, and rendering them."""
+"""The pages: what they are made from, rendering them, and ``build/``, which shows the store by name."""
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from shutil import copy2
+from shutil import copy2, copytree, rmtree
 from typing import Any
 
 from claimbook import register
 from claimbook.pipeline import staging
 from claimbook.pipeline.inputs import NOTEBOOKS, measurements
+from claimbook.pipeline.notebooks import EXECUTED
 from claimbook.pipeline.plan import BUILD, TOC, Plan
 from claimbook.pipeline.rendering import render
 from claimbook.pipeline.staging import DATA
@@ -21,6 +22,7 @@ from claimbook.store.provenance import Meter
 CLAIMS = Path("claims")
 STAGE = BUILD / "stage"
 """The sources as Sphinx reads them."""
+HTML = BUILD / "html"
 KEPT = 8
 """How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
@@ -105,3 +107,27 @@ def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
             for name, number in sorted({item for _, how in made for item in how.versions.items()})
         ],
     }
+
+
+def show(chapters: Shown, pages: Entry) -> None:
+    """Let ``build/`` show these entries."""
+    show_executed(chapters)
+    for part in ("register.json", "executions.json", HTML.name):
+        _put(pages.path / part, BUILD / part)
+
+
+def show_executed(chapters: Shown) -> None:
+    """Let ``build/`` show these executions of chapters."""
+    for name, entry in chapters.items():
+        if entry is not None:
+            _put(entry.path / EXECUTED, BUILD / "executed" / f"{name}.ipynb")
+
+
+def _put(source: Path, place: Path) -> None:
+    """Copy a file or a folder to its place."""
+    rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        copytree(source, place)
+    else:
+        copy2(source, place)

@@ -10,8 +10,8 @@ from pypdf.generic import ArrayObject, NameObject
 from sphinx_external_toc.parsing import parse_toc_yaml
 
 from claimbook import BookError, project
+from claimbook.pipeline.pages import HTML
 from claimbook.pipeline.plan import BUILD, TOC
-from claimbook.pipeline.view import HTML
 
 PDF = BUILD / f"{project.declared('package') or 'book'}.pdf"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
