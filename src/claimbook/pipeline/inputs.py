@@ -1,6 +1,6 @@
 """The notebooks that the book is made from, as its plan sees them, and what each of them depends on."""
 
-import re
+import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,11 +20,11 @@ THREADS = 1
 
 @dataclass(frozen=True)
 class Source:
-    """A notebook: what its front matter declares under ``sumexp``, its code cells, the names of its parameters."""
+    """A notebook: what its front matter declares under ``sumexp``, its code cells, the defaults of its parameters."""
 
     declared: Mapping[str, Any]
     code: tuple[str, ...]
-    parameters: frozenset[str]
+    parameters: Mapping[str, object]
 
 
 def source_path(name: str) -> Path:
@@ -47,9 +47,13 @@ def _parsed(text: str) -> Source:
 
     notebook = jupytext.reads(text, "md:myst")
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    set_first = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
-    names = frozenset(re.findall(r"(?m)^(\w+)\s*(?::[^=\n]*)?=", set_first))
-    return Source(notebook.metadata.get("sumexp") or {}, tuple(cell.source for cell in cells), names)
+    first = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
+    assigned = [node for node in ast.parse(first).body if isinstance(node, ast.Assign)]
+    try:
+        values = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
+    except ValueError:
+        raise BookError(f"a parameter is not a plain value such as 0 or 'cpu': {first}") from None
+    return Source(notebook.metadata.get("sumexp") or {}, tuple(cell.source for cell in cells), values)
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from claimbook import BookError
-from claimbook.pipeline.inputs import THREADS, declared, source_path
+from claimbook.pipeline.inputs import THREADS, declared, parse, source_path
 from claimbook.store import parts, progress
 from claimbook.store.provenance import Meter, Provenance
 from claimbook.store.settings import PROFILES, choice, resolve_device
@@ -29,17 +29,8 @@ SURROUNDINGS = {
 
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
     """The notebook's parameters: its defaults, replaced by ``given`` (each ``name=value``)."""
-    import jupytext
-
     path = source_path(name)
-    cells = [cell for cell in jupytext.read(path).cells if "parameters" in cell.metadata.get("tags", ())]
-    if len(cells) != 1:
-        raise BookError(f"{path} has {len(cells)} cells tagged 'parameters'; expected one")
-    try:
-        assigned = [node for node in ast.parse(cells[0].source).body if isinstance(node, ast.Assign)]
-        values: dict[str, object] = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
-    except ValueError:
-        raise BookError(f"{path}: a parameter is not a plain value such as 0 or 'cpu'") from None
+    values = dict(parse(path).parameters)
     for item in given:
         key, equals, text = item.partition("=")
         if not equals or key not in values:
