@@ -57,7 +57,7 @@ def _parsed(text: str) -> Source:
 
 
 def notebook(name: str, parameters: Mapping[str, object]) -> Computation:
-    """The execution of a notebook: its code, parameters, data, import closure and all versions; not prose.
+    """The execution of a notebook: its code, parameters, data, import closure and dependencies' versions; not prose.
 
     Of ``parameters`` those count that the notebook has: a chapter that trains nothing has no ``device``. Of a chapter
     that shows the runs of a grid it depends, too, on which data sets have theirs in the store.
