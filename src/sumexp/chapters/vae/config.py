@@ -56,9 +56,10 @@ class Member:
     """One model of a stack; two members of the same seed share initial weights, data order and uniform numbers.
 
     Attributes:
-        scale: factor on the standard noise; sqrt(pi^2/6) gives a Gaussian the variance of the Gumbel. divergence: the
-        KL term: ``softmax`` of softmax(logits), as published; ``exact`` of the distribution of the argmax. categories:
-        K. straight_through: whether the forward pass takes the argmax.
+        scale: factor on the standard noise; sqrt(pi^2/6) gives a Gaussian the variance of the Gumbel.
+        divergence: of softmax(logits), as published, or ``exact``, of the distribution of the argmax.
+        categories: K.
+        straight_through: whether the forward pass takes the argmax.
     """
 
     noise: NoiseName = "gumbel"
