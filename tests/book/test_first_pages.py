@@ -35,10 +35,18 @@ def test_the_program_learns_what_it_says(
 def test_the_audit_prints_what_the_page_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    counts, printed = re.findall(r"```text\n(.*?)```", (BOOK / "checking.md").read_text("utf-8"), re.DOTALL)
+    page = (BOOK / "checking.md").read_text("utf-8")
+    counts, printed = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     Path("counts.csv").write_text(counts)
-    _command.main(["counts.csv", "--batch", "256"])
-    assert capsys.readouterr().out.split() == printed.split()
-    _command.main(["counts.csv", "--batch", "256", "--weights", "relative"])
-    assert "\nRight: " in f"\n{capsys.readouterr().out}"
+    command = ["counts.csv", "--batch", "256"]
+    _command.main(command)
+    said = capsys.readouterr().out
+    assert said.split() == printed.split()
+    _command.main([*command, "--weights", "relative"])
+    advised = capsys.readouterr().out
+    assert "\nRight: " in f"\n{advised}"
+    for row, text in (("no correction", said), ("`--weights relative`", advised)):
+        [errors] = re.findall(r"head (\S+), torso (\S+),\s+tail\s+(\S+)", text)
+        [cells] = re.findall(rf"^\| {row} \| (\S+) \| (\S+) \| (\S+) \|", page, re.MULTILINE)
+        assert_allclose([float(cell.replace("−", "-")) for cell in cells], [float(x) for x in errors], atol=0.006)

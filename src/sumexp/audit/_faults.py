@@ -16,7 +16,7 @@ from sumexp.samplers import Hits
 Floats = NDArray[np.float64]
 
 THEOREM = "sumexp-consistent in the book's register: the scheme that is right for every m"
-WILD = "section 'Seen in the wild', chapter 'What a negative sampler optimises'"
+WILD = "section 'Seen in the wild', chapter 'Negative sampling: the logQ correction'"
 TOTAL = "the law of total probability: the mean of P(y|x) is pi(y)"
 
 FEW = 30

@@ -109,7 +109,7 @@ def test_a_printed_chapter_has_its_formulas_and_figures(
     monkeypatch.chdir(html.parents[1])
     file = html / "notebooks/bias.html"
     said = text(PdfReader(BytesIO(pdf.printed(browser, file))))
-    assert "Biased by necessity" in said
+    assert "The bias of sampled softmax" in said
     assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", said)
     chapter = BeautifulSoup(file.read_text("utf-8"), "html.parser")
     assert len(set(re.findall(r"Figure (\d+)\. ", said))) >= len(chapter.select("figure")) > 0
