@@ -36,6 +36,8 @@ EXPECTED = {
     "GISTEmbedLoss": "book/libraries",
     "install": "book/install",
     "in_batch": "book/api/functional",
+    "GPU": "book/api/devices",
+    "torch.compile": "book/api/torch",
 }
 """What a reader types, and the page that explains it."""
 
