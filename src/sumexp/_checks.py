@@ -3,7 +3,7 @@
 import math
 import operator
 import reprlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields
 from fractions import Fraction
 from functools import cache, reduce, wraps
@@ -45,10 +45,11 @@ def read(*values: Tensor, default: float = 0.0) -> list[float]:
     if torch.compiler.is_compiling() or is_captured(values[0]) or not all(map(has_numbers, values)):
         return [default] * len(values)
     try:
-        if all(value.is_cpu for value in values):
-            return [value.item() for value in values]
-        common = reduce(torch.promote_types, (value.dtype for value in values))
-        return torch.stack([value.to(common) for value in values]).tolist()
+        moved: Iterator[float] = iter(())
+        if there := [value for value in values if not value.is_cpu]:
+            common = reduce(torch.promote_types, (value.dtype for value in there))
+            moved = iter(torch.stack([value.to(common) for value in there]).tolist())
+        return [value.item() if value.is_cpu else next(moved) for value in values]
     except RuntimeError:
         return [default] * len(values)
 

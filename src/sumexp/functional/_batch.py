@@ -474,7 +474,8 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
             for bound in bounds:
                 if not 0 < bound < math.inf:
                     raise ValueError(f"temperature is {bound!r}; it must be positive: learn its logarithm")
-        temperature = temperature.reshape(() if temperature.numel() == 1 else (-1, 1))
+        one = temperature.numel() == 1
+        temperature = temperature.reshape(()) if one else checks.onto(temperature.reshape(-1, 1), scores.device)
         return divided(scores, temperature) if some_masked else for_sums(scores) / temperature, 1.0
     scale = 1 / checks.number("temperature", temperature)
     if scale > torch.finfo(_precision(scores)).max:

@@ -139,7 +139,7 @@ def _beside(vectors: Tensor, name: str, values: Tensor) -> Tensor:
         raise ValueError(
             f"{name} have shape {tuple(values.shape)}; there must be one for each of {len(vectors)} vectors"
         )
-    return values.detach().to(vectors.device)
+    return checks.onto(values.detach(), vectors.device)
 
 
 def _candidates(values: Tensor, size: int, group: dist.ProcessGroup | None) -> Tensor:

@@ -49,7 +49,7 @@ def logit_adjusted(positive_log_prior: checks.Values, negative_log_prior: checks
     Source: Rawat et al., section 2.1; Menon et al. (2020).
     """
     negative = checks.logs("negative_log_prior", negative_log_prior)
-    positive = checks.logs("positive_log_prior", positive_log_prior)
+    positive = checks.onto(checks.logs("positive_log_prior", positive_log_prior), negative.device)
     checks.together(positive_log_prior=positive, negative_log_prior=negative)
     return negative - positive
 

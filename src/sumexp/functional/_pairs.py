@@ -160,7 +160,7 @@ def _bias(logit_bias: float | Tensor, scores: Tensor) -> float | Tensor:
             )
         if __debug__ and not -math.inf < checks.read(logit_bias.detach().reshape(()))[0] < math.inf:
             raise ValueError(f"logit_bias is {logit_bias.item()!r}; it must be finite")
-        return logit_bias.reshape(()).to(scores.device)
+        return checks.onto(logit_bias.reshape(()), scores.device)
     return _number(logit_bias)
 
 

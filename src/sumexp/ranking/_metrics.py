@@ -419,7 +419,7 @@ class _Given:
     def __init__(self, scores: Scores, mask: Matrix | None, ties: str, exclude: Excluded | None) -> None:
         checks.choice("ties", ties, get_args(Ties))
         self.items = _length(scores)
-        self.mask = None if mask is None else as_tensor("mask", mask)
+        self.mask: Tensor | None = None
         self.excluded: Tensor | None = None
         self.batch: int | None = None
         if isinstance(scores, Chunks | Retrieved):
@@ -441,6 +441,8 @@ class _Given:
                     less = Chunks(_less(scores, self.excluded), scores.items, scores.size)
                     self.candidates = Candidates(less, _distinct(self.excluded))
             return
+        if mask is not None:
+            self.mask = as_tensor("mask", mask).to(as_tensor("scores", scores).device)
         checked = check_scores(scores, mask=self.mask)
         self.batch = len(checked)
         if exclude is not None:
@@ -509,6 +511,7 @@ class _Given:
         right, scores = as_tensor(called, relevant), self.candidates.scores
         if not isinstance(scores, Tensor):
             raise ValueError(f"{_called(scores)} take no matrix of what is relevant: give Labels, or a sparse matrix")
+        right = checks.onto(right, scores.device)
         if right.dtype != torch.bool and not right.is_complex() and right.shape == scores.shape:
             right = self._kept_of(right)
             if binary and bool(((right == 0) | (right == 1)).all()):

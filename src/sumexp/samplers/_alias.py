@@ -78,7 +78,7 @@ class Categorical(Tabulated):
         return not bool(drawn_units(integers)[self.classes :].any())
 
     def _log_prob(self, ids: Tensor) -> Tensor:
-        return self.log_q[ids]
+        return checks.onto(self.log_q[ids.to(self.log_q.device)], ids.device)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""

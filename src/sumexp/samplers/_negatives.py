@@ -148,8 +148,8 @@ def _from(
     law: Law, shape: tuple[int, int], generator: torch.Generator | None, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Draws and their log probability."""
-    ids = law.sample(shape, generator)
-    return ids.to(device), law._log_prob(ids).to(device)
+    ids = law.sample(shape, generator).to(device)
+    return ids, law._log_prob(ids)
 
 
 def _again(

@@ -40,7 +40,8 @@ def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
     Raises:
         ValueError: if a positive is never drawn: all of its weights were 0, and nothing would be learned from it.
     """
-    own, log_q = checks.logs("positive_log_q", positive_log_q), checks.logs("log_q", log_q)
+    log_q = checks.logs("log_q", log_q)
+    own = checks.onto(checks.logs("positive_log_q", positive_log_q), log_q.device)
     checks.together(log_q=log_q, positive_log_q=own)
     for least in checks.read(own.detach().min()) if own.numel() and own.is_cpu else ():
         if least == -torch.inf:
@@ -59,8 +60,8 @@ def tail(
     >>> samplers.tail(torch.tensor([0.5, 0.1]).log(), 4, torch.tensor([0.4, 0.2]).log(), torch.tensor(0.1).log())
     tensor([2., 5.])
     """
-    prior, own = checks.logs("log_prior", log_prior), checks.logs("positive_log_prior", positive_log_prior)
-    log_q = checks.logs("log_q", log_q)
+    log_q, laws = checks.logs("log_q", log_q), {"log_prior": log_prior, "positive_log_prior": positive_log_prior}
+    prior, own = (checks.onto(checks.logs(name, law), log_q.device) for name, law in laws.items())
     checks.together(log_q=log_q, log_prior=prior, positive_log_prior=own)
     weights = torch.exp(prior - own - log_q) / _count(num_negatives)
     return torch.where(prior == -torch.inf, 0.0, weights)
