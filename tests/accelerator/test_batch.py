@@ -11,8 +11,7 @@ from sumexp import _checks as checks
 from sumexp import functional, samplers
 from sumexp.distributions import PerturbArgmax, PerturbLogSoftmax, PerturbSoftmax
 from sumexp.perturb.noises import Gaussian, Logistic
-from tests.accelerator.device import GPU, NAME, Device
-from tests.builds.compiled import trials
+from tests.accelerator.device import GPU, NAME, Device, without_double
 from tests.functional.test_batch import IDS, WAYS, batch
 
 WAYS = WAYS | {"smoothing, mask": {"label_smoothing": 0.1, "hits": "mask"}, "importance": {"correct": "importance"}}
@@ -80,7 +79,7 @@ def test_distributions_on_a_device_without_double_precision(kind: Any, noise: An
         return categorical + moments(law, kind(prior, *options, noise=noise), value)
 
     wanted = found(loc, prior, tau, value)
-    with trials.without_double():
+    with without_double():
         there = [one.cpu() for one in found(*(given.to(NAME) for given in (loc, prior, tau, value)))]
     torch.testing.assert_close(there, wanted)
 
@@ -99,6 +98,6 @@ def test_whole_numbers_on_a_device_without_double_precision() -> None:
         return [*(law.log_prob(ids) for law in laws), *losses]
 
     wanted = found(counts, scores)
-    with trials.without_double():
+    with without_double():
         there = [one.cpu() for one in found(counts.to(NAME), scores.to(NAME))]
     torch.testing.assert_close(there, wanted, check_dtype=False, rtol=1e-5, atol=1e-6)
