@@ -42,7 +42,7 @@ class ClaimRole(SphinxRole):
 
 def add_cards(app: Sphinx, doctree: nodes.document) -> None:
     """End a page that links to claims with the cards that its links open."""
-    if "sumexp_register" in app.env.temp_data:  # its formulas are hidden from Sphinx: load MathJax for them
+    if "sumexp_formulas" in app.env.temp_data:  # those of the register are hidden from Sphinx
         app.env.get_domain("math").data["has_equations"][app.env.docname] = True
     if cards := app.env.temp_data.get("sumexp_cards", {}).values():
         doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
@@ -64,18 +64,17 @@ def relative(env: BuildEnvironment, page: str) -> str:
 
 
 def read(env: BuildEnvironment, name: str) -> str | None:
-    """The text of a staged file, None if it is missing; the page is read again when the file changes."""
-    env.note_dependency(name)
+    """The text of a staged file; None if it is missing."""
     file = Path(env.srcdir, name)
     return file.read_text("utf-8") if file.exists() else None
 
 
 def register(env: BuildEnvironment) -> Register:
-    """The entries of the register with their verdicts, parsed once for each page."""
-    if "sumexp_register" not in env.temp_data:
-        env.note_dependency(f"{DATA}/register.json")
-        env.temp_data["sumexp_register"] = read_json(Path(env.srcdir, DATA, "register.json"))
-    entries: Register = env.temp_data["sumexp_register"]
+    """The entries of the register with their verdicts, parsed once."""
+    if not hasattr(env.app, "sumexp_register"):
+        env.app.sumexp_register = read_json(Path(env.srcdir, DATA, "register.json"))
+    env.temp_data["sumexp_formulas"] = True
+    entries: Register = env.app.sumexp_register
     return entries
 
 

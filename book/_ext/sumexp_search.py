@@ -35,9 +35,7 @@ def words(text: str) -> dict[str, list[str]]:
 
 def lead(app: Sphinx, document: nodes.document) -> None:
     """Put the words that lead to this page into the index, which the search looks into first."""
-    table = app.env.doc2path(WORDS)
-    app.env.note_dependency(table)
-    found = words(Path(table).read_text("utf-8")).get(app.env.docname, [])
+    found = words(Path(app.env.doc2path(WORDS)).read_text("utf-8")).get(app.env.docname, [])
     if found:
         entries = [("single", word, "", "main", None) for word in found]
         document.insert(0, addnodes.index(entries=entries, inline=False))

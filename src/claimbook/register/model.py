@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import yaml
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from claimbook import BookError, project
 
@@ -30,19 +30,7 @@ class RegisterError(BookError):
         self.faults = faults
 
 
-def _typesettable(text: str) -> str:
-    """Return ``text`` if its ``$...$`` come in pairs and the braces inside them balance."""
-    *pieces, last = text.replace(r"\{", "").replace(r"\}", "").split("$")
-    if len(pieces) % 2:
-        raise ValueError(f"the formula that begins with ${last[:30]} is not closed: $ must come in pairs")
-    for formula in pieces[1::2]:
-        if not formula.strip() or formula.count("{") != formula.count("}"):
-            raise ValueError(f"${formula}$ is empty, or its braces do not balance; write formulas as $...$")
-    return text
-
-
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
-Prose: TypeAlias = Annotated[Text, AfterValidator(_typesettable)]
 
 
 class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
@@ -56,17 +44,17 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
 
     id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
     chapter: str
-    where: Prose
+    where: Text
     kind: Kind
-    paper_says: Prose | None = None
-    we_say: Prose | None = None
-    corrected: Prose | None = None
-    note: Prose | None = None
-    how: Prose | None = None
+    paper_says: Text | None = None
+    we_say: Text | None = None
+    corrected: Text | None = None
+    note: Text | None = None
+    how: Text | None = None
     depends_on: tuple[str, ...] = ()
     erratum: tuple[Annotated[str, Field(pattern=r"^[A-Z][1-9][0-9]*$")], ...] = ()
-    open: Prose | None = None
-    lost: Prose | None = None
+    open: Text | None = None
+    lost: Text | None = None
     data: tuple[Text, ...] = ()
 
     @property
@@ -159,12 +147,6 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
         within = self.margin and f"no difference within {self.margin:.2g}"
         return _listed(self.confidence and f"{100 * self.confidence:.4g} %", within)
 
-    @model_validator(mode="after")
-    def _ordered(self) -> "Finding":
-        if not self.low <= self.estimate <= self.high:
-            raise ValueError(f"expected low <= estimate <= high, got {self.low}, {self.estimate}, {self.high}")
-        return self
-
     @property
     def gap(self) -> float:
         """How far the interval lies from the published value: 0 where they meet or nothing is published."""
@@ -215,16 +197,6 @@ def explain(error: ValidationError) -> str:
     )
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML without fields that are given twice, of which the last would count."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise yaml.constructor.ConstructorError(None, None, f"{twice[0]!r} is given twice", node.start_mark)
-        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
-
-
 def _links(claims: Claims) -> Iterator[str]:
     """Faults of ``depends_on``: ids that do not exist, and cycles."""
     for claim in claims.values():
@@ -248,7 +220,7 @@ def load(claims_dir: Path) -> Claims:
         raise RegisterError([f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository"])
     for path in files:
         try:
-            entries = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+            entries = yaml.load(path.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             faults.append(f"claims/{path.name}: not YAML: {' '.join(str(error).split())}")
             continue

@@ -6,7 +6,7 @@ without JavaScript; ``book/_static/register.js`` adds the filters. The HTML itse
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -48,18 +48,10 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
 _TEMPLATES.globals |= {"TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS}
-_MACROS = _TEMPLATES.get_template("register.html").module
-
-
-def _macro(name: str) -> Callable[..., str]:
-    """A macro of the template, as a function whose text can be joined to other HTML."""
-    return lambda *values, **named: str(getattr(_MACROS, name)(*values, **named))
-
-
-badge, symbols, marks, link, card, truth, kinds = map(
-    _macro, ("badge", "symbols", "marks", "link", "card", "truth", "kinds")
+_MACROS = vars(_TEMPLATES.get_template("register.html").module)
+badge, symbols, marks, link, card, truth, kinds = (
+    _MACROS[name] for name in ("badge", "symbols", "marks", "link", "card", "truth", "kinds")
 )
-_counts, _claims, _glance, _rules = map(_macro, ("counts", "claims", "glance", "rules"))
 
 
 def by_chapter(register: Register) -> dict[str, Register]:
@@ -73,12 +65,12 @@ def by_chapter(register: Register) -> dict[str, Register]:
 
 def rules() -> str:
     """How training runs decide, in words."""
-    return _rules(project.module("intervals").RULES)
+    return str(_MACROS["rules"](project.module("intervals").RULES))
 
 
 def counts(register: Register) -> str:
     """How many entries of each chapter have each verdict."""
-    return _counts(by_chapter(register), register)
+    return str(_MACROS["counts"](by_chapter(register), register))
 
 
 def claims(register: Register, explained: Mapping[str, Erratum], repository: str = "") -> dict[str, str]:
@@ -90,7 +82,8 @@ def claims(register: Register, explained: Mapping[str, Erratum], repository: str
     for entry in register:
         for other in entry.depends_on:
             users.setdefault(other, []).append(entry.id)
-    return {name: _claims(entries, users, explained, repository) for name, entries in by_chapter(register).items()}
+    shown = _MACROS["claims"]
+    return {name: shown(entries, users, explained, repository) for name, entries in by_chapter(register).items()}
 
 
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
@@ -99,4 +92,5 @@ def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> d
     Conventions are left out but for those with an erratum. ``page`` is the address of the register's page.
     """
     results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
-    return {chapter: _glance(entries, explained, page) for chapter, entries in by_chapter(results).items()}
+    shown = _MACROS["glance"]
+    return {chapter: shown(entries, explained, page) for chapter, entries in by_chapter(results).items()}
