@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
@@ -17,26 +16,18 @@ Verdict: TypeAlias = Literal[
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One row of the truth table: the first all of whose ``facts`` are so gives the verdict."""
-
-    when: str
-    verdict: Verdict
-    facts: Set[str]
-
-
-TRUTH_TABLE: tuple[Row, ...] = (
-    Row("a test fails", "failing", {"failing"}),
-    Row("anything, and our text has lost what would decide", "open", {"lost"}),
-    Row("an experiment's interval excludes the paper's finding", "not reproduced", {"excluded"}),
-    Row("some of its parts; another decided nothing or has not run", "open", {"in part"}),
-    Row("a counterexample and a correction", "holds with correction", {"counterexample", "correction"}),
-    Row("a counterexample only", "refuted", {"counterexample"}),
-    Row("the statement (never with a counterexample: that is an error)", "holds", {"statement"}),
-    Row("nothing, and it is a definition or notation printed without error", "convention", {"convention"}),
-    Row("nothing", "open", frozenset()),
+TRUTH_TABLE: tuple[tuple[str, Verdict, Set[str]], ...] = (
+    ("a test fails", "failing", {"failing"}),
+    ("anything, and our text has lost what would decide", "open", {"lost"}),
+    ("an experiment's interval excludes the paper's finding", "not reproduced", {"excluded"}),
+    ("some of its parts; another decided nothing or has not run", "open", {"in part"}),
+    ("a counterexample and a correction", "holds with correction", {"counterexample", "correction"}),
+    ("a counterexample only", "refuted", {"counterexample"}),
+    ("the statement (never with a counterexample: that is an error)", "holds", {"statement"}),
+    ("nothing, and it is a definition or notation printed without error", "convention", {"convention"}),
+    ("nothing", "open", frozenset()),
 )
+"""What the tests show, the verdict, the same as facts: the first row all of whose facts are so gives the verdict."""
 
 
 class Entry(Claim):
@@ -168,7 +159,7 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
         "convention": claim.is_convention and not tests and not waiting,
     }
     facts = shown | {name for name in others if others[name]}
-    verdict = next(row.verdict for row in TRUTH_TABLE if row.facts <= facts)
+    verdict = next(verdict for _, verdict, needed in TRUTH_TABLE if needed <= facts)
     carrying: Sequence[Test] = []
     says = ""
     match verdict:

@@ -275,16 +275,6 @@ def test_a_module_all_of_whose_tests_ran_is_kept_failures_too(project: Project, 
     assert project.kept() == WHOLE
 
 
-def test_a_module_has_the_time_of_its_own_tests(project: Project) -> None:
-    project.write(f"import time\n\n{MARK}\ndef test_it(): time.sleep(1)\n", "test_b.py")
-    project.test(code=1)
-    names = ("test_bias.py", "test_b.py")
-    quick, slow = (project.store.find(outcomes.computation(Path("tests", name))) for name in names)
-    assert quick is not None
-    assert slow is not None
-    assert quick.provenance.seconds < 1 <= slow.provenance.seconds
-
-
 FILTERED = {
     "by name": ("-k", "passes"),
     "by marker": ("-m", "slow"),
@@ -303,21 +293,6 @@ def test_what_did_not_run_whole_is_not_kept(project: Project, options: tuple[str
     project.write(f"{MARK}\ndef test_it(): ...\n", "test_b.py")
     project.test(*options, code=int("not slow" in options))
     assert project.kept() is None
-
-
-CASES = {"a name": ("-k", "1"), "a case": ("tests/test_bias.py::test_passes[1]",)}
-CASES["one left out"] = ("--deselect", "tests/test_bias.py::test_passes[2]")
-
-
-@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_a_module_whose_only_test_ran_in_one_of_two_cases_is_not_kept(
-    project: Project, options: tuple[str, ...]
-) -> None:
-    project.write(SMALL[: SMALL.index("def test_passes")] + "def test_passes(n): ...\n")
-    project.test(*options, code=0)
-    assert project.kept() is None
-    project.test(code=0)
-    assert project.kept() == {"test_passes": "passed"}
 
 
 @pytest.mark.parametrize(
