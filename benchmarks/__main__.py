@@ -1,39 +1,12 @@
 """Run benchmarks: print their tables, and write ``src/sumexp/measured/NAME.json``, which pages and chapters show."""
 
 import argparse
+from importlib import import_module
+from pathlib import Path
 
-from benchmarks import (
-    batch,
-    catalogue,
-    decisions,
-    expectations,
-    fuzz,
-    gpu,
-    negatives,
-    perturb,
-    ranking,
-    regularised,
-    relaxed,
-    retrieval,
-    vae,
-)
-
-BENCHMARKS = {
-    "batch": batch.main,
-    "catalogue": catalogue.main,
-    "decisions": decisions.main,
-    "expectations": expectations.main,
-    "fuzz": fuzz.main,
-    "gpu": gpu.main,
-    "gpu-book": gpu.book,
-    "negatives": negatives.main,
-    "perturb": perturb.main,
-    "ranking": ranking.main,
-    "regularised": regularised.main,
-    "relaxed": relaxed.main,
-    "retrieval": retrieval.main,
-    "vae": vae.main,
-}
+NOT_ALONE = {"measure", "steps", "tensorflow_step"}
+NAMES = sorted({path.stem for path in Path(__file__).parent.glob("[!_]*.py")} - NOT_ALONE | {"gpu-book"})
+"""Each is `main` of its module, but `book` for the ending."""
 ONE_CORE = {"batch", "catalogue", "ranking", "regularised", "relaxed", "retrieval"}
 """Measured with one thread unless another number is asked for; the others with two."""
 BY_NAME = {"gpu", "gpu-book", "regularised"}
@@ -46,17 +19,19 @@ def main() -> None:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"which of: {', '.join(BENCHMARKS)} (default: all but {', '.join(sorted(BY_NAME))})",
+        help=f"which of: {', '.join(NAMES)} (default: all but {', '.join(sorted(BY_NAME))})",
     )
     parser.add_argument(
         "--threads", type=int, help=f"threads on the CPU (default 2; 1 for {', '.join(sorted(ONE_CORE))})"
     )
     parser.add_argument("--quick", action="store_true", help="smaller sizes, nothing written: to see that it runs")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(BENCHMARKS):
-        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
-    for name in options.names or [name for name in BENCHMARKS if name not in BY_NAME]:
-        BENCHMARKS[name](threads=options.threads or (1 if name in ONE_CORE else 2), quick=options.quick)
+    if unknown := set(options.names) - set(NAMES):
+        parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    for name in options.names or [name for name in NAMES if name not in BY_NAME]:
+        module, _, part = name.partition("-")
+        measure = getattr(import_module(f"benchmarks.{module}"), part or "main")
+        measure(threads=options.threads or (1 if name in ONE_CORE else 2), quick=options.quick)
 
 
 if __name__ == "__main__":

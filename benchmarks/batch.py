@@ -31,7 +31,6 @@ def contenders(size: int) -> dict[str, Loss]:
         "F.cross_entropy": lambda scores: F.cross_entropy(scores, places),
         "torch alone": lambda scores: F.cross_entropy(scores - log_q, places),
         "in_batch": lambda scores: functional.in_batch(scores, labels, log_q=log_q),
-        "in_batch, mask": lambda scores: functional.in_batch(scores, labels, log_q=log_q, hits="mask"),
     }
 
 
@@ -199,4 +198,4 @@ def main(threads: int, quick: bool) -> None:
             by_hand = {"torch alone": {"seconds": took["torch alone"]}}
             tables[asked].append(row(f"{name}, {size:,}", {"seconds": took["ours"]}, by_hand))
     tables[VECTORS] = [vector_row(size, threads) for size in ((256,) if quick else (1024, 4096, 8192))]
-    keep("batch", tables, threads, quick, features=FEATURES)
+    keep("batch", tables, threads, quick)

@@ -41,22 +41,19 @@ def case(classes: int, threads: int, with_direct: bool) -> dict[str, Any]:
     # A plain exp over classes x nodes, at its best: in blocks that stay in the cache, nothing allocated.
     block = log_x[: min(classes, 1 << 16)]
     out = torch.empty_like(block)
-    figures: dict[str, Any] = {
+    return {
         "classes": classes,
         "nodes": result.nodes,
         "spread": seconds(exact, repeats),
         "exp": seconds(lambda: torch.exp(block, out=out), 50) * classes / len(block) * result.nodes,
         "floor": seconds(log_x.max, repeats),
         "bytes_beside_logits": bytes_beside(exact),
-        "log": result.loss.item(),
-        "log_variance": result.loss_variance.item(),
-        "inverse": result.probability.item(),
-        "inverse_variance": result.probability_variance.item(),
-        "direct": None,
+        # samples for a standard error of TARGET times the mean
+        "samples_log": result.loss_variance.item() / (TARGET * result.loss.item()) ** 2,
+        "samples_inverse": result.probability_variance.item() / (TARGET * result.probability.item()) ** 2,
+        "log10_multisets": log10_multisets(classes),
+        "direct": seconds(partial(expected, log_x, "direct"), 1) if with_direct else None,
     }
-    if with_direct:
-        figures["direct"] = seconds(partial(expected, log_x, "direct"), 1)
-    return figures
 
 
 def sample_seconds(classes: int, threads: int) -> float:
@@ -73,11 +70,6 @@ def sample_seconds(classes: int, threads: int) -> float:
     return seconds(draw) / samples
 
 
-def samples_needed(mean: float, variance: float) -> float:
-    """Samples for a standard error of TARGET times the mean."""
-    return variance / (TARGET * mean) ** 2
-
-
 def log10_multisets(classes: int) -> float:
     """Decimal logarithm of the number of multisets of DRAWS classes: what enumeration would have to visit."""
     log = math.lgamma(classes + DRAWS) - math.lgamma(DRAWS + 1) - math.lgamma(classes)
@@ -89,9 +81,6 @@ def main(threads: int, quick: bool) -> None:
     cases = [alone(case, size, threads, size <= 10**5 or (size == 10**6 and not quick)) for size in sizes]
     for figures in cases:
         figures["sample"] = alone(sample_seconds, figures["classes"], threads)
-        for name in ("log", "inverse"):
-            figures[f"samples_{name}"] = samples_needed(figures[name], figures[f"{name}_variance"])
-        figures["log10_multisets"] = log10_multisets(figures["classes"])
     tables: Tables = {"The expected loss and its variance, exactly": [_row(figures) for figures in cases]}
     keep("expectations", tables, threads, quick, draws=DRAWS, target=TARGET, cases=cases)
 

@@ -5,7 +5,6 @@ import json
 import multiprocessing
 import os
 import platform
-import resource
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -31,11 +30,6 @@ def seconds(action: Callable[[], object], repeats: int = 5) -> float:
         action()
         times.append(time.perf_counter() - start)
     return min(times)
-
-
-def peak_bytes() -> int:
-    """The peak resident memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def bytes_beside(action: Callable[[], object]) -> int:

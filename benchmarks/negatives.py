@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from benchmarks.measure import Tables, alone, keep, peak_bytes, row, seconds
+from benchmarks.measure import Tables, alone, bytes_beside, keep, row, seconds
 from sumexp import functional, samplers
 from sumexp.nn import SampledOutput
 
@@ -29,22 +29,19 @@ def zipf(classes: int) -> Tensor:
 def alias_draws(classes: int, threads: int) -> dict[str, float]:
     torch.set_num_threads(threads)
     q, generator = zipf(classes), torch.Generator().manual_seed(0)
-    before = peak_bytes()
+    memory = bytes_beside(lambda: samplers.Categorical(q))
     sampler = samplers.Categorical(q)
-    memory = peak_bytes() - before
     return {"seconds": seconds(lambda: sampler.sample(DRAWS, generator)), "bytes": memory}
 
 
 def multinomial_draws(classes: int, threads: int) -> dict[str, float] | None:
     torch.set_num_threads(threads)
     q, generator = zipf(classes).float(), torch.Generator().manual_seed(0)
-    before = peak_bytes()
     draw = lambda: torch.multinomial(q, DRAWS[0] * DRAWS[1], replacement=True, generator=generator)  # noqa: E731
     try:
-        draw()
+        return {"seconds": seconds(draw), "bytes": bytes_beside(draw)}
     except RuntimeError:
         return None  # more than 2^24 categories
-    return {"seconds": seconds(draw), "bytes": peak_bytes() - before}
 
 
 def urn_draws(classes: int, threads: int) -> dict[str, float]:
@@ -52,20 +49,14 @@ def urn_draws(classes: int, threads: int) -> dict[str, float]:
 
     warnings.simplefilter("ignore")  # of "serious round-off error" at 3 x 10^7 classes
     q = zipf(classes).numpy()
-    before = peak_bytes()
+    memory = bytes_beside(lambda: DiscreteAliasUrn(q))
     urn = DiscreteAliasUrn(q, random_state=np.random.default_rng(0))
-    return {"seconds": seconds(lambda: urn.rvs(DRAWS)), "bytes": peak_bytes() - before}
-
-
-def choice_draws(classes: int, threads: int) -> dict[str, float]:
-    q, generator = zipf(classes).numpy(), np.random.default_rng(0)
-    return {"seconds": seconds(lambda: generator.choice(classes, DRAWS, p=q), 1)}
+    return {"seconds": seconds(lambda: urn.rvs(DRAWS)), "bytes": memory}
 
 
 PEERS: dict[str, Callable[[int, int], dict[str, float] | None]] = {
     "torch.multinomial": multinomial_draws,
     "scipy's alias urn": urn_draws,
-    "NumPy's choice": choice_draws,
 }
 
 
@@ -98,7 +89,7 @@ def sampled_step(classes: int, threads: int) -> dict[str, float]:
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
-    return timed(step)
+    return {"seconds": seconds(step), "bytes": bytes_beside(step)}
 
 
 def full_step(classes: int, threads: int) -> dict[str, float] | None:
@@ -116,7 +107,7 @@ def full_step(classes: int, threads: int) -> dict[str, float] | None:
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
 
-    return timed(step, 1 if classes > 10**5 else 5)
+    return {"seconds": seconds(step, 1 if classes > 10**5 else 5), "bytes": bytes_beside(step)}
 
 
 def chunked_step(classes: int, threads: int) -> dict[str, float]:
@@ -139,22 +130,17 @@ def chunked_step(classes: int, threads: int) -> dict[str, float]:
             rows.addmm_(p.T, hidden, alpha=-0.1 / BATCH)
         weight.index_add_(0, labels, pull, alpha=0.1)
 
-    return timed(step, 1 if classes > 10**6 else 3)
-
-
-def timed(step: Callable[[], object], repeats: int = 5) -> dict[str, float]:
-    """Seconds of a step and its memory on top of what was there before."""
-    before = peak_bytes()
-    return {"seconds": seconds(step, repeats), "bytes": peak_bytes() - before}
+    return {"seconds": seconds(step, 1 if classes > 10**6 else 3), "bytes": bytes_beside(step)}
 
 
 def main(threads: int, quick: bool) -> None:
     tables: Tables = {"Draws by popularity": [], "A training step, sampled": []}
-    floor = alone(floor_draws, threads)["seconds"]
+    cases, floor = [], alone(floor_draws, threads)
     for classes in (10**5,) if quick else (10**6, 3 * 10**7):
         ours, *theirs = (alone(draws, classes, threads) for draws in (alias_draws, *PEERS.values()))
         others = dict(zip(PEERS, theirs, strict=True))
-        tables["Draws by popularity"].append(row(f"{classes:,} classes", ours, others, floor))
+        cases.append({"classes": classes, "floor": floor, "Categorical": ours, **others})
+        tables["Draws by popularity"].append(row(f"{classes:,} classes", ours, others, floor["seconds"]))
     steps = []
     for classes in [10**k for k in ((3, 4) if quick else (3, 4, 5, 6, 7))]:
         case: dict[str, Any] = {"classes": classes}
@@ -163,5 +149,4 @@ def main(threads: int, quick: bool) -> None:
         steps.append(case)
         others = {"F.cross_entropy on all classes": case["full"], "F.cross_entropy in chunks": case["chunked"]}
         tables["A training step, sampled"].append(row(f"{classes:,} classes", case["sampled"], others))
-    settings = {"draws": DRAWS, "batch": BATCH, "features": FEATURES, "negatives": NEGATIVES}
-    keep("negatives", tables, threads, quick, **settings, steps=steps)
+    keep("negatives", tables, threads, quick, batch=BATCH, negatives=NEGATIVES, cases=cases, steps=steps)

@@ -1,11 +1,11 @@
-"""Mean and diagonal Hessian of the Perturb-Softmax, exact, against Monte Carlo at a stated error."""
+"""The mean of the Perturb-Softmax, exact, against Monte Carlo at a stated error."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from benchmarks.measure import Tables, alone, keep, peak_bytes, row, seconds
+from benchmarks.measure import Tables, alone, keep, row, seconds
 from sumexp.perturb import softmax
 from sumexp.perturb.noises import Gaussian, Gumbel
 from sumexp.perturb.transforms import Noise
@@ -44,10 +44,7 @@ def case(name: str, rows: int, classes: int, threads: int) -> dict[str, Any]:
     torch.set_num_threads(threads)
     noise, theta = NOISES[name], parameters(rows, classes)
     softmax.mean(theta[:1], noise, TAU)  # load all libraries first
-    before = peak_bytes()
     p = softmax.mean(theta, noise, TAU)
-    softmax.hessian_diagonal(theta, noise, TAU)
-    beside = peak_bytes() - before
     repeats = 3 if rows * classes <= 10**5 else 1
     generator = torch.Generator().manual_seed(2)
     samples = max(1, 10**6 // (rows * classes))
@@ -61,8 +58,6 @@ def case(name: str, rows: int, classes: int, threads: int) -> dict[str, Any]:
         "rows": rows,
         "classes": classes,
         "mean": seconds(lambda: softmax.mean(theta, noise, TAU), repeats),
-        "diagonal": seconds(lambda: softmax.hessian_diagonal(theta, noise, TAU), repeats),
-        "bytes": beside,
         "error": error_of(theta[0], noise, p[0]),
         "sample": seconds(draw, 3) / samples,
         "samples_mean": samples_needed(theta, noise, p),
@@ -77,4 +72,4 @@ def main(threads: int, quick: bool) -> None:
         sampled = {f"Monte Carlo, to {TARGET:g}": {"seconds": f["samples_mean"] * f["sample"]}}
         rows = tables[f"The mean of a relaxed draw, exactly, {f['noise']}"]
         rows.append(row(f"{f['rows']:,} × {f['classes']:,}", {"seconds": f["mean"]}, sampled))
-    keep("perturb", tables, threads, quick, tau=TAU, target=TARGET, cases=cases)
+    keep("perturb", tables, threads, quick, cases=cases)

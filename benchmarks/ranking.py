@@ -10,7 +10,7 @@ from torch import Tensor
 from benchmarks.measure import Tables, alone, by_turns, bytes_beside, keep, row
 from sumexp import ranking
 
-SIZES = {"many short lists": (10_000, 1_000), "few long lists": (500, 20_000)}
+SIZES = (10_000, 1_000), (500, 20_000)
 RELEVANT = 10
 """Relevant items of a list."""
 
@@ -26,27 +26,17 @@ Figures = dict[str, dict[str, float]]
 
 
 def ours(batch: int, items: int, threads: int) -> Figures:
-    """Metrics by matrix and by labels, beside the least that torch and NumPy do."""
+    """Metrics of a matrix, and the least that torch and NumPy do."""
     torch.set_num_threads(threads)
     scores, labels = lists(batch, items)
     relevant = torch.zeros(batch, items, dtype=torch.bool).scatter_(1, labels, True)
-    listed = ranking.Labels([row.nonzero().flatten().tolist() for row in relevant])
-    chunks = ranking.Chunks(lambda start, stop: scores[:, start:stop], items)
     return measured(
         {
             "topk(10)": lambda: scores.topk(10),
             "numpy.argsort": lambda: np.argsort(scores.numpy(), -1),
             "recall@10": lambda: ranking.recall(scores, relevant, 10),
-            "recall@10 of labels": lambda: ranking.recall(scores, listed, 10),
-            "recall@10 of chunks": lambda: ranking.recall(chunks, listed, 10),
-            "ndcg@10": lambda: ranking.ndcg(scores, relevant, 10),
-            "ndcg": lambda: ranking.ndcg(scores, relevant),
-            "ndcg of labels": lambda: ranking.ndcg(scores, listed),
-            "ndcg of chunks": lambda: ranking.ndcg(chunks, listed),
             "reciprocal_rank": lambda: ranking.reciprocal_rank(scores, relevant),
-            "reciprocal_rank of labels": lambda: ranking.reciprocal_rank(scores, listed),
-            "average_precision": lambda: ranking.average_precision(scores, relevant),
-            "rank": lambda: ranking.rank(scores, labels[:, 0]),
+            "ndcg": lambda: ranking.ndcg(scores, relevant),
             "ranks": lambda: ranking.ranks(scores),
         },
         threads,
@@ -109,39 +99,14 @@ NAMES = {
 """What ranx and pytrec_eval call a metric."""
 
 
-def catalogue(items: int, threads: int) -> dict[str, float]:
-    """Recall@10 and MRR of 64 queries over a catalogue of items with 64 features, scored in chunks."""
-    torch.set_num_threads(threads)
-    generator = torch.Generator().manual_seed(0)
-    queries, vectors = torch.randn(64, 64, generator=generator), torch.randn(items, 64, generator=generator)
-    labels = ranking.Labels(torch.randint(items, (64, 1), generator=generator))
-    chunks = ranking.Chunks(lambda start, stop: queries @ vectors[start:stop].T, items)
-    figures = measured(
-        {
-            "recall@10": lambda: ranking.recall(chunks, labels, 10),
-            "product": lambda: [queries @ rows.T for rows in vectors.split(chunks.size)],
-            "reciprocal_rank": lambda: ranking.reciprocal_rank(chunks, labels),
-        },
-        threads,
-        3,
-    )
-    return {name: each["seconds"] for name, each in figures.items()} | {"bytes": figures["recall@10"]["bytes"]}
-
-
 def main(threads: int, quick: bool) -> None:
-    cases, catalogues = [], []
     tables: Tables = {f"Ranking: {name.replace('_', ' ')}": [] for name in NAMES} | {"Ranks of all items": []}
-    for what, (batch, items) in SIZES.items():
+    for batch, items in SIZES:
         batch = batch // 20 if quick else batch
         figures: Figures = alone(ours, batch, items, threads)
         for peer, call in PEERS.items():
             figures |= alone(call, batch, items, threads) if importlib.util.find_spec(peer) else {}
         size = f"{batch:,} × {items:,}"
-        print(f"{what}, {size}, {RELEVANT} relevant, {threads} threads: seconds, / topk, MiB")
-        for name, each in figures.items():
-            ratio = each["seconds"] / figures["topk(10)"]["seconds"]
-            print(f"  {name:45s} {each['seconds']:8.4f} {ratio:6.1f} {each['bytes'] / 2**20:6.0f}")
-        cases.append({"lists": batch, "items": items, "relevant": RELEVANT, **figures})
         for name, (by_ranx, by_trec) in NAMES.items():
             tenth = figures.get(f"pytrec_eval {by_trec}, a tenth of the lists")
             trec = None if tenth is None else {"seconds": 10 * tenth["seconds"]}
@@ -150,7 +115,4 @@ def main(threads: int, quick: bool) -> None:
             table.append(row(size, figures[name], others, figures["topk(10)"]["seconds"]))
         sort = {"numpy.argsort": figures["numpy.argsort"]}
         tables["Ranks of all items"].append(row(size, figures["ranks"], sort))
-    for items in (10**5,) if quick else (10**5, 10**6):
-        catalogues.append({"items": items, **alone(catalogue, items, threads)})
-        print("64 queries, items in chunks: seconds, and bytes of recall@10:", catalogues[-1])
-    keep("ranking", tables, threads, quick, cases=cases, catalogues=catalogues)
+    keep("ranking", tables, threads, quick)

@@ -70,4 +70,4 @@ def main(threads: int, quick: bool) -> None:
             table = tables.setdefault(f"Relaxed draws of {found['classes']} classes with gradient, {noise}", [])
             others = {name: found.get(name) for name in peers}
             table.append(row(f"{found['rows']:,} rows", found[f"PerturbSoftmax, {noise}"], others, floor))
-    keep("relaxed", tables, 1, quick, tau=TAU, cases=cases)
+    keep("relaxed", tables, 1, quick)

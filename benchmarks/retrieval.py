@@ -1,4 +1,4 @@
-"""A training step of retrieval by number of labels, and two sparse optimisers.
+"""A training step of retrieval by number of labels.
 
 TensorFlow's ``sampled_softmax_loss`` is timed too if ``SUMEXP_TENSORFLOW`` names the Python of an environment that has
 it: its pins conflict with the book's.
@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from itertools import count as numbers
 from pathlib import Path
@@ -22,18 +21,14 @@ from scipy.sparse import csr_array
 from benchmarks.measure import Tables, alone, by_turns, bytes_beside, keep, row
 from sumexp._descent import generator
 from sumexp.chapters.models.sampled.methods import Method
-from sumexp.chapters.retrieval import judging, training
 from sumexp.chapters.retrieval.bags import Bag, bag
 from sumexp.chapters.retrieval.training import Config, Learner
-from sumexp.datasets import DataError
 from sumexp.datasets.extreme import Part
 
 WIDTH, BATCH, NEGATIVES = 64, 256, 64
 EXAMPLES, FEATURES, EACH, LABELS_EACH = 2_000, 20_000, 20, 4
 FULL_BYTES = 4 << 30
 """The full step keeps its scores, their gradient and a copy: it is left out where these take more than this."""
-RATES = {"Adagrad": (0.02, 0.05, 0.1), "SparseAdam": (0.0005, 0.002, 0.005)}
-SEEDS = 3
 
 
 def part(labels: int) -> Part:
@@ -70,10 +65,10 @@ def batches(one: Learner) -> Iterator[tuple[Bag, torch.Tensor]]:
         yield bag(one.part, one.examples[rows]), one.own[rows]
 
 
-def sampled_step(labels: int, law: str, threads: int) -> dict[str, float]:
+def sampled_step(labels: int, threads: int) -> dict[str, float]:
     """Draw, gather, loss, backward, update: of the learner that the chapter trains; and the rows that it touched."""
     torch.set_num_threads(threads)
-    one = learner(labels, Method("softmax", law, "importance", NEGATIVES))  # type: ignore[arg-type]
+    one = learner(labels, Method("softmax", "uniform", "importance", NEGATIVES))
     drawn, rows, some = generator(0, "negatives"), 0, batches(one)
 
     def step() -> None:
@@ -135,62 +130,12 @@ def bandwidth(threads: int) -> float:
     return 2 * 4 * len(source) / timed(lambda: target.copy_(source), 10, threads)["seconds"]
 
 
-class Rival(Learner):
-    """The same with another optimiser."""
-
-    def __init__(self, config: Config, part: Part, counts: torch.Tensor, rate: float, name: str) -> None:
-        super().__init__(config, part, counts, rate)
-        self.sparse, self.dynamic = True, "gradients are sparse"  # in small tables too
-        kind = getattr(torch.optim, name)
-        self.optimiser = kind(list(self.parameters.values()), rate)
-
-
-def trained(source: training.Source, name: str, rate: float, seed: int, epochs: int) -> dict[str, float]:
-    """What an optimiser finds with within-batch negatives."""
-    torch.set_num_threads(1)
-    data = training.load(source)
-    method = Method("softmax", "batch", "importance", NEGATIVES)
-    config = Config(source, method, seed, width=128, epochs=epochs)
-    one, start = Rival(config, data.train, torch.from_numpy(data.counts), rate, name), time.process_time()
-    for _ in range(epochs):
-        one.run_epoch()
-    seconds = time.process_time() - start
-    arrays = judging.judge(one, data)
-    recall = arrays["found"].sum(1) / arrays["pairs"].sum()
-    return {"precision": float(arrays["precision"][0]), "recall": float(recall[1]), "seconds": seconds}
-
-
-def optimisers(quick: bool) -> dict[str, Any]:
-    """Each optimiser with three rates and three seeds, on Delicious or, where it is absent, Shakespeare."""
-    try:
-        training.load("delicious")
-        source: training.Source = "shakespeare" if quick else "delicious"
-    except DataError:
-        source = "shakespeare"
-    found: dict[str, Any] = {"source": source, "epochs": 1, "seeds": 1 if quick else SEEDS, "runs": []}
-    for name, rates in RATES.items():
-        for rate in rates[:1] if quick else rates:
-            rows = [alone(trained, source, name, rate, seed, found["epochs"]) for seed in range(found["seeds"])]
-            found["runs"].append({"optimiser": name, "rate": rate, "rows": rows})
-    return found
-
-
 def main(threads: int, quick: bool) -> None:
     moves = alone(bandwidth, threads)
-    steps: list[dict[str, Any]] = []
     tables: Tables = {"A step over many labels": []}
     for labels in [10**k for k in ((3, 4) if quick else (3, 4, 5, 6, 7))]:
-        case: dict[str, Any] = {"labels": labels}
-        for law in ("uniform", "batch"):
-            case[law] = alone(sampled_step, labels, law, threads)
-        case["full"] = alone(full_step, labels, threads)
-        case["tensorflow"] = tensorflow_step(labels, threads)
-        steps.append(case)
-        floor = case["uniform"]["moved"] / moves
-        others = {"F.cross_entropy on all classes": case["full"], "TensorFlow's sampled softmax": case["tensorflow"]}
-        tables["A step over many labels"].append(row(f"{labels:,} labels", case["uniform"], others, floor))
-    rivals = optimisers(quick)
-    print(rivals)
-    settings = {"width": WIDTH, "batch": BATCH, "negatives": NEGATIVES, "features": FEATURES, "each": EACH}
-    found = {"bandwidth": moves, "steps": steps, "optimisers": rivals}
-    keep("retrieval", tables, threads, quick, **settings, **found)
+        sampled = alone(sampled_step, labels, threads)
+        peers = {"F.cross_entropy on all classes": full_step, "TensorFlow's sampled softmax": tensorflow_step}
+        others = {name: alone(step, labels, threads) for name, step in peers.items()}
+        tables["A step over many labels"].append(row(f"{labels:,} labels", sampled, others, sampled["moved"] / moves))
+    keep("retrieval", tables, threads, quick)

@@ -69,10 +69,10 @@ def case(name: str, size: int, steps: int, threads: int) -> dict[str, Any]:
 def main(threads: int, quick: bool) -> None:
     largest, steps = (4, 4) if quick else (16, 50)
     plan = [("published", size) for size in (0, 1, largest)] + [("exact", largest)]
-    single, *stacks = cases = [alone(case, *each, steps, threads) for each in plan]
+    single, *stacks = [alone(case, *each, steps, threads) for each in plan]
     tables: Tables = {}
     for f in stacks:
         table = tables.setdefault(f"VAE, {f['case']} loss, on {f['device']}", [])
         others = {"torch.nn, one by one": {"seconds": single["step"]}}
         table.append(row(f"{f['members']} at once", {"seconds": f["step"]}, others, f["step"] / f["floors"]))
-    keep("vae", tables, threads, quick, cases=cases)
+    keep("vae", tables, threads, quick)

@@ -1,14 +1,8 @@
 """Data sets and their files as declared, and whether a file is the declared one."""
 
-import gzip
-import zlib
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 
 class DataError(Exception):
@@ -74,35 +68,3 @@ def fault(path: Path, file: DataFile) -> str | None:
     with path.open("rb") as stream:
         actual = file_digest(stream, "sha256").hexdigest()
     return None if actual == file.sha256 else f"{path} has SHA-256 {actual} where {file.sha256} is expected"
-
-
-def content(path: Path) -> bytes:
-    """The bytes of a file, unpacked if its name ends in ``.gz``.
-
-    Raises:
-        DataError: if it is not a whole gzip file.
-    """
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    try:
-        with gzip.open(path) as stream:
-            return stream.read()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path} is not a whole gzip file: {error}") from error
-
-
-def arrays(path: Path, *names: str) -> list[NDArray[Any]]:
-    """The named arrays of an ``.npz`` file, never unpickled.
-
-    Raises:
-        DataError: if it is not such a file, or lacks an array.
-    """
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            if missing := [name for name in names if name not in file]:
-                raise DataError(f"{path} lacks the array {missing[0]!r}")
-            return [np.asarray(file[name]) for name in names]
-    except DataError:
-        raise
-    except Exception as error:  # NumPy's parser raises errors of many types
-        raise DataError(f"{path} is not a readable npz file: {error!r}") from error

@@ -4,8 +4,7 @@ import bz2
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -69,22 +68,12 @@ def read_brown(archive: Path) -> Corpus:
     """Read a zip of tagged texts in NLTK's packaging: files ``c<letter><number>`` of ``word/tag``, and ``cats.txt``.
 
     The tag is what follows the last slash of a token (``1/2/cd`` is the word ``1/2``).
-
-    Raises:
-        DataError: if it is not such a zip.
     """
-    with _opened(archive) as zipped:
-        members = {Path(name).name: name for name in zipped.namelist() if not name.endswith("/")}
-        if "cats.txt" not in members:
-            raise DataError(f"{archive} has no cats.txt, which names the documents and their categories")
-        lines = _ascii(zipped.read(members["cats.txt"]), "cats.txt", archive).splitlines()
-        if faulty := [line for line in lines if len(line.split()) != 2]:
-            raise DataError(f"{archive}: cats.txt has the line {faulty[0]!r}, which is not a document and its category")
-        categories = dict(line.split() for line in lines)
-        if absent := [document for document in categories if document not in members]:
-            raise DataError(f"{archive} lacks the document {absent[0]} that its cats.txt names")
-        texts = [_words(zipped.read(members[document]), document, archive) for document in categories]
-    return _corpus(texts, list(categories), list(categories.values()))
+    with zipfile.ZipFile(archive) as zipped:
+        texts = {Path(name).name: zipped.read(name).decode("ascii") for name in zipped.namelist()}
+    categories = dict(line.split() for line in texts["cats.txt"].splitlines())
+    words = [[token.rpartition("/")[0] for token in texts[name].lower().split()] for name in categories]
+    return _corpus(words, list(categories), list(categories.values()))
 
 
 def _corpus(texts: Sequence[Sequence[str]], documents: Sequence[str], categories: Sequence[str]) -> Corpus:
@@ -98,29 +87,3 @@ def _corpus(texts: Sequence[Sequence[str]], documents: Sequence[str], categories
         documents=tuple(documents),
         categories=tuple(categories),
     )
-
-
-@contextmanager
-def _opened(archive: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(archive) as zipped:
-            yield zipped
-    except zipfile.BadZipFile as error:
-        raise DataError(f"{archive} is not a readable zip archive: {error}") from error
-
-
-def _words(text: bytes, document: str, archive: Path) -> list[str]:
-    """The lower-cased words of one tagged text."""
-    tokens = _ascii(text, document, archive).lower().split()
-    words = [token.rpartition("/")[0] for token in tokens]
-    if "" in words:
-        token = tokens[words.index("")]
-        raise DataError(f"{archive}: document {document} has the token {token!r}, which is not word/tag")
-    return words
-
-
-def _ascii(content: bytes, document: str, archive: Path) -> str:
-    try:
-        return content.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{archive}: {document} is not ASCII: {error}") from error
