@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import combinations, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -46,15 +46,6 @@ def test_the_line_is_wrong_where_contexts_of_a_class_change() -> None:
     expected = np.log(moved / CONTEXTS).T
     assert error - error[:, :1] == pytest.approx(expected - expected[:, :1], abs=1e-12)
     assert np.ptp(error, axis=1).max() > 1
-
-
-def test_no_list_finds_more_than_that_of_the_line() -> None:
-    """Recall@k of one label: the best of all lists of k in each context, by enumeration."""
-    truth, scores = posterior(SERVED, CONTEXTS), np.log(posterior(TRAINED, CONTEXTS)) + np.log(SERVED / TRAINED)
-    for k in (1, 2, 3):
-        for p, s in zip(truth, scores, strict=True):
-            best = max(p[list(some)].sum() for some in combinations(range(4), k))
-            assert p[np.argsort(-s)[:k]].sum() == pytest.approx(best)
 
 
 @pytest.mark.parametrize("weights, added", [("relative", SERVED / TRAINED), ("none", SERVED)])

@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp import negatives
-from sumexp.audit._minimiser import minimise
-from sumexp.audit._risks import Binned, State
+from sumexp.audit._risks import Binned, State, minimise
 from sumexp.negatives.consistency import coin_losses, factors, minimiser, multiset_losses
 from sumexp.negatives.schemes import Weights
 from sumexp.samplers import Hits

@@ -1,9 +1,8 @@
 """An audit of a sampled loss: its exact minimum against the truth, and the change that corrects it.
 
-- `_setup`: samplers, weights and hits by name; `_arguments`: the arguments as arrays;
+- `_setup`: samplers, weights and hits by name, and accidental hits; `_arguments`: the arguments as arrays;
 - `_rows`, `_bins`: a table of counts as rows and bins of classes that are alike;
-- `_risks`, `_minimiser`, `_effects`, `_numbers`: the exact risk, its minimum, and both for other numbers of negatives;
-- `_rates`, `_faults`: what counts decide, and known faults;
+- `_risks`, `_effects`: the exact risk, its minimum, and what the scores there get wrong; `_faults`: known faults;
 - `results`: rows and lines, and the one verdict from all of them; `_run`: the call `audit`;
 - `schemes`: named losses that are no weighted softmax: refined, binary, gBCE, SigLIP, hard negatives;
 - `drift`, `serving`: separate calls, whose lines an audit takes (`Audit.with_lines`);

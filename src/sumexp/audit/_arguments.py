@@ -22,29 +22,27 @@ def as_counts(counts: Numbers) -> NDArray[np.int64]:
     Raises:
         AuditError: if they are not that.
     """
-    values = real_array("counts", counts)
-    if values.ndim != 1:
-        raise AuditError(f"counts have shape {values.shape}; they must be [classes]")
-    if len(values) < 2:
-        raise AuditError(
-            f"there {'is one class' if len(values) else 'are no classes'}: counts need two classes or more"
-        )
-    _check_whole("counts", values)
-    total = values.sum(dtype=np.float64)
+    values = _whole("counts", counts)
+    total, labelled = values.sum(dtype=np.float64), int((values > 0).sum())
     if total > MOST_LABELS:
         raise AuditError(f"the counts add up to {total:.3g}; float64 counts by one up to 2^53")
-    whole = values.astype(np.int64)
-    if (whole > 0).sum() < 2:
+    if labelled < 2:
         raise AuditError(
-            f"{(whole > 0).sum()} of {len(whole):,} classes have a count above 0; a label and a negative are needed"
+            f"{labelled} of {len(values):,} classes have a count above 0; a label and a negative are needed"
         )
-    return whole
+    return values.astype(np.int64)
 
 
-def _check_whole(name: str, values: NDArray[Any]) -> None:
-    wrong = np.flatnonzero(~((values >= 0) & (values == np.floor(values)) & (values < MOST_LABELS)))
+def _whole(name: str, given: Numbers) -> NDArray[Any]:
+    """An array [classes] of whole numbers."""
+    values = real_array(name, given)
+    if values.ndim != 1:
+        raise AuditError(f"{name} have shape {values.shape}; they must be [classes]")
+    exact = values.astype(np.float64) if values.dtype.kind == "f" else values  # 2^53 is no float16
+    wrong = np.flatnonzero(~((exact >= 0) & (exact == np.floor(exact)) & (exact < MOST_LABELS)))
     if len(wrong):
         raise AuditError(f"{name}[{wrong[0]}] is {values[wrong[0]]}; counts are whole numbers from 0 to 2^53")
+    return values
 
 
 def serving_counts(serving: Numbers, classes: int) -> Floats:
@@ -53,10 +51,9 @@ def serving_counts(serving: Numbers, classes: int) -> Floats:
     Raises:
         AuditError: if they are not integers >= 0, all 0, or fewer than the classes.
     """
-    values = real_array("serving", serving)
-    if values.ndim != 1 or len(values) < classes:
+    values = _whole("serving", serving)
+    if len(values) < classes:
         raise AuditError(f"serving has shape {values.shape}; it must hold a count for each of the {classes} classes")
-    _check_whole("serving", values)
     if not values.any():
         raise AuditError("serving holds no label: all its counts are 0")
     return values.astype(np.float64)
@@ -79,29 +76,20 @@ def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArra
 
 
 def real_array(name: str, values: object) -> NDArray[Any]:
-    """An array of real numbers.
-
-    Raises:
-        AuditError: if they are not that.
-    """
-    array = as_array(name, values)
-    if array.dtype.kind not in "iuf":
-        raise AuditError(f"{name} are {array.dtype}; they must be real numbers")
-    return array
-
-
-def as_array(name: str, values: object) -> NDArray[Any]:
-    """An array, of a tensor, an array or a list.
+    """An array of real numbers, of a tensor, an array or a list.
 
     Raises:
         AuditError: if it is none of these.
     """
     if isinstance(values, Tensor):
         values = values.detach().cpu()
-        return np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
+        values = np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
     if not isinstance(values, np.ndarray | list | tuple):
         raise AuditError(f"{name} is {type(values).__name__}; it must be a tensor or an array")
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError as error:
         raise AuditError(f"{name}: {error}") from error
+    if array.dtype.kind not in "iuf":
+        raise AuditError(f"{name} are {array.dtype}; they must be real numbers")
+    return array

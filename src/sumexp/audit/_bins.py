@@ -41,14 +41,7 @@ class Cells:
 
 
 def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: float = CELL) -> Cells:
-    """Put classes into cells.
-
-    Args:
-        features: [features, classes] similar in similar classes, in nats; without NaN.
-        sums: [quantities, classes] to sum over each cell.
-        group: [classes] integers >= 0, or -1 for a class left out.
-        mass: [classes] positive weights of the means.
-        width: of a cell, in nats.
+    """Put classes into cells of a width in nats; arguments as the attributes of `Cells`, each [..., classes].
 
     Raises:
         ValueError: if no class is left.
@@ -88,13 +81,8 @@ def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: 
 def merge(cell_table: Cells, most: int, mass: Floats | None = None) -> Integers:
     """The bin of each cell, [cells]: the widest bin is cut in two until there are ``most``, beginning with the groups.
 
-    With at most so many cells, each is a bin. Otherwise a part's width is the sum over its cells of mass
-    times squared distance from the mean; it is cut at the mean of the feature that contributes most.
-
-    Args:
-        cell_table: the cells.
-        most: number of bins.
-        mass: [cells] weights of the widths, the cells' mass by default.
+    With at most so many cells, each is a bin. Otherwise a part's width is the sum over its cells of mass times squared
+    distance from the mean; it is cut at the mean of the feature that contributes most.
     """
     if most >= len(cell_table.count):
         return np.arange(len(cell_table.count))

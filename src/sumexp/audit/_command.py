@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     add("--ids", help="the column of the classes' ids, or position for the order of the rows")
     add("--header", action=argparse.BooleanOptionalAction, help="whether the first line has names")
     add("--classes", type=int, help="number of classes, if some never occur as a label")
-    add("--sampler", help=f"{', '.join(NAMES)}, or a distribution in an .npy file (default: within-batch)")
+    add("--sampler", help=f"{NAMES}, or a distribution in an .npy file (default: within-batch)")
     add("--weights", choices=get_args(Weights), help="the correction of the logits (default: none)")
     add("--scheme", help=f"a named loss, instead of weights: {', '.join(SCHEMES)}")
     add("--hits", choices=get_args(Hits), help="what happens to accidental hits (default: keep)")

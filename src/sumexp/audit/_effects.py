@@ -4,6 +4,7 @@ The errors of the scores are smooth in q and P, so every member of a bin has its
 :math:`f_y = \log P_y + \Delta_{\text{bin}}`.
 """
 
+import math
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -13,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp.audit._bins import CELL, Cells, cells, merge
-from sumexp.audit._minimiser import minimise
-from sumexp.audit._risks import Binned, State
+from sumexp.audit._risks import Binned, State, minimise
 from sumexp.audit._rows import Rows
 from sumexp.audit._setup import Setup, log_weights
 from sumexp.negatives.consistency import minimiser, union_law
@@ -51,17 +51,7 @@ TIE = 1e-6
 class Effect:
     r"""The minimum of a scheme's expected loss against one truth; nats unless stated otherwise.
 
-    Attributes:
-        kl: :math:`\mathrm{KL}(P\,\|\,\operatorname{softmax}f)` of the scores f at the minimum.
-        kl_error: its change at the last doubling of the bins.
-        displaced: [3] misplaced probability in each group: half the sum of absolute differences.
-        items: [3] mean error of a score in each group, each class counted once.
-        truth: [3] true share of each group.
-        learned: [3] its share by the scores at the minimum.
-        gap: the sampled loss at the truth minus its minimum: the gain of training from the error.
-        overlap: number of the 10 classes of highest P among the 10 of highest score.
-        loss: mean sampled loss at the true scores.
-        deviation: its standard deviation over the negatives.
+    Attributes are those of `results.Row`, of one example, and:
         unbounded: share of labels whose class is never drawn; their scores grow without bound.
         popularity: [bins] mean frequency of a bin's classes.
         error: [bins] error of their scores.
@@ -181,14 +171,10 @@ class Minimum:
 def minimum(
     truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST_BINS, begin: Minimum | None = None
 ) -> Minimum:
-    """The minimum of a scheme's expected loss, on bins that double until its divergence converges.
+    """The minimum of a scheme's expected loss, on at most so many bins.
 
-    Args:
-        truth: the law, in cells for this scheme's sampler.
-        setup: the scheme.
-        digits: relative change of the divergence at which to stop (or :data:`LEAST` nats).
-        most: the largest number of bins.
-        begin: the minimum of a similar problem on the same cells, as the start.
+    They double until its divergence changes by less than a share ``digits``, or :data:`LEAST` nats. The search starts
+    at ``begin``, the minimum of a similar problem on the same cells.
     """
     cells = len(truth.cells.count)
     # at least one doubling, unless the second bins would be all cells: then start with them
@@ -257,29 +243,30 @@ def _over_sets(truth: Truth, setup: Setup, near: Minimum) -> Effect:
 
 def _effect(truth: Truth, solution: Minimum) -> Effect:
     """The effect of a minimum."""
-    problem, error, group = solution.state.problem, solution.error, solution.group
-    mass = problem.count * problem.p
-    member = np.eye(len(GROUPS))[group]
+    problem, error = solution.state.problem, solution.error
+    at_truth = State(problem, np.log(problem.p))
+    found = described(problem.count, problem.p, error, solution.group, solution.prior)
+    return replace(
+        found, kl=solution.kl, kl_error=solution.moved, gap=max(0.0, at_truth.risk - solution.state.risk),
+        overlap=overlap(truth, solution.place, error), loss=at_truth.risk, deviation=at_truth.deviation,
+        unbounded=truth.unbounded,
+    )  # fmt: skip
+
+
+def described(count: Floats, p: Floats, error: Floats, group: Integers, prior: Floats) -> Effect:
+    """The effect of errors of the scores whose mean over P is 0, of bins or classes; NaN where the loss decides."""
+    mass, member = count * p, np.eye(len(GROUPS))[group]
     learned = mass * np.exp(error - error.max())
     learned /= learned.sum()
-    shares, guessed = mass @ member, learned @ member
-    with np.errstate(divide="ignore", invalid="ignore"):
-        items = np.where(shares > 0, (problem.count * error) @ member / (problem.count @ member), 0.0)
-    at_truth = State(problem, np.log(problem.p))
+    items = np.divide((count * error) @ member, count @ member, out=np.zeros(3), where=count @ member > 0)
     return Effect(
-        solution.kl, solution.moved, np.abs(learned - mass) @ member / 2, items, shares,
-        guessed, max(0.0, at_truth.risk - solution.state.risk), overlap(truth, solution.place, error), at_truth.risk,
-        at_truth.deviation, truth.unbounded, solution.prior, error, mass,
+        divergence(mass, error), 0.0, np.abs(learned - mass) @ member / 2, items, mass @ member, learned @ member,
+        math.nan, math.nan, math.nan, math.nan, 0.0, prior, error, mass,
     )  # fmt: skip
 
 
 def divergence(mass: Floats, error: Floats) -> float:
-    r""":math:`\mathrm{KL}(P\,\|\,S)` for :math:`S \propto Pe^\Delta`, in nats, to all digits near 0.
-
-    Args:
-        mass: [bins] shares of P.
-        error: [bins] the errors of the scores.
-    """
+    r""":math:`\mathrm{KL}(P\,\|\,S)` for :math:`S \propto Pe^\Delta`, in nats, to all digits near 0."""
     centred = error - mass @ error
     # log E e^x - E x with E x = 0: the mean of e^x - 1 - x, without cancellation
     small = np.abs(centred) < 1e-3

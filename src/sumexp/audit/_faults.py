@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sumexp.audit._rates import Rates
-from sumexp.audit._setup import Setup, Weights
+from sumexp.audit._setup import Rates, Setup, Weights
 from sumexp.audit._text import digits, percent
 from sumexp.audit.results import SMALL, Line
 from sumexp.negatives import estimated
@@ -58,15 +57,10 @@ def remedy(setup: Setup) -> str:
 def faults(
     setup: Setup, prior: Floats, rates: Rates, shares: tuple[Floats, Floats, Floats] | None, right: bool
 ) -> tuple[Line, ...]:
-    """All known faults, the most harmful first.
+    """All known faults, the most harmful first; ``right`` if the minimum is the truth within the limit.
 
-    Args:
-        setup: the scheme.
-        prior: [classes] the distribution of the labels.
-        rates: accidental hits and classes that are never drawn.
-        shares: the shares of head, torso and tail by the counts [3], by each example's scores [examples, 3], and by
-            the scores with log q added; None without scores.
-        right: whether the minimum is the truth within the limit; the scheme then has no faults.
+    ``shares`` are those of head, torso and tail by the counts [3], by each example's scores [examples, 3], and by the
+    scores with log q added; None without scores.
     """
     drawn = (prior > 0) & (setup.q.max(0) > 0)
     log_q = setup.log_q[drawn]

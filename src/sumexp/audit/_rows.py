@@ -101,14 +101,10 @@ def groups(counts: NDArray[Any]) -> Integers:
 
 
 def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = (), seed: int = 0) -> Rows:
-    """Rows for assumed truths.
+    """Rows for assumed truths, with z of a seed.
 
-    Args:
-        counts: [classes] how often each is a label.
-        prior: [classes] their shares.
-        log_laws: each [classes], logarithms of a law or a table by which classes of one count may differ; -inf for a
-            class that is never drawn.
-        seed: of z.
+    ``log_laws``, each [classes], are logarithms of a law or a table by which classes of one count may differ; -inf for
+    a class that is never drawn.
     """
     generator = np.random.default_rng(seed)
     first, place, size = _lots(counts, log_laws)

@@ -1,5 +1,6 @@
 """The audit: from counts, a scheme and perhaps scores to the minimum of the expected loss."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
-from sumexp.audit._arguments import Numbers, as_array, as_counts, as_scores
-from sumexp.audit._effects import ENUMERATED, Effect, Truth, effect
+from sumexp.audit._arguments import Numbers, as_counts, as_scores, real_array
+from sumexp.audit._effects import ENUMERATED, Effect, Minimum, Truth, effect, minimum
 from sumexp.audit._faults import faults, remedy, right_way
-from sumexp.audit._numbers import by_number
-from sumexp.audit._rates import rates
+from sumexp.audit._risks import State
 from sumexp.audit._rows import Rows
-from sumexp.audit._setup import AuditError, Law, Setup, Weights, read_setup, whole_number
+from sumexp.audit._setup import AuditError, Law, Setup, Weights, rates, read_setup, whole_number
 from sumexp.audit._text import percent
-from sumexp.audit.results import SMALL, Audit, row
+from sumexp.audit.results import SMALL, Audit, ByNumber, row
 from sumexp.audit.serving import served
 from sumexp.samplers import Hits
 
@@ -29,6 +29,12 @@ SPREADS = (0.0, 1.0, 2.0, 3.0)
 
 SHOWN = 2.0
 """The spread of the details without scores."""
+
+DRAWS = (1, 4, 16, 64, 256, 1024, 4096, 16384)
+"""Numbers of negatives at which the divergence is shown."""
+
+COARSE = 0.02, 320
+"""Relative change to stop at and largest number of bins, for the curve over the number of negatives."""
 
 
 def audit(
@@ -83,7 +89,7 @@ def audit(
     if temperature is not None and scores is None:
         raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
     prior = number / number.sum(dtype=np.float64)
-    table = log_q if log_q is None or isinstance(log_q, str) else as_array("log_q", log_q)
+    table = log_q if log_q is None or isinstance(log_q, str) else real_array("log_q", log_q)
     setup = read_setup(prior, sampler, weights, hits, m, batch, table)
     laws: Floats | None = None
     if scores is None:
@@ -125,7 +131,7 @@ def _audit(
         kls = [scheme.kl if s == SHOWN else effect(Truth(rows, p, row_setup), row_setup).kl
                for s, p in zip(SPREADS, truths, strict=True)]  # fmt: skip
         by_spread = tuple(zip(SPREADS, kls, strict=True))
-    numbers = () if hit_rates.never_drawn else _found(partial(by_number, each[0], rows, setup, row_setup, effects[0]))
+    numbers = () if hit_rates.never_drawn else _found(partial(_by_number, each[0], rows, setup, row_setup, effects[0]))
     if numbers is None:
         lost.append("other numbers of negatives")
     right = max(kl for kl in [k for _, k in by_spread] or [scheme.kl]) < SMALL
@@ -137,12 +143,30 @@ def _audit(
         source = f"softmax of the scores of {len(shown)} example{'s' * (len(shown) > 1)}, spread {spread:.2f} nats"
     return Audit(
         len(number), int(number.sum()), int((number > 0).sum()), setup.negatives,
-        setup.asked or round(setup.negatives), source, spread, proved, remedy(setup),
+        source, spread, proved, remedy(setup),
         scheme, others, by_spread, numbers or (), hit_rates,
         faults(setup, prior, hit_rates, shares(prior, group, laws, setup), right),
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         served(setup, proved and right), _assumptions(setup, laws, group, lost),
     )  # fmt: skip
+
+
+def _by_number(truth: Truth, rows: Rows, setup: Setup, row_setup: Setup, first: Effect) -> tuple[ByNumber, ...]:
+    """The results for other numbers of negatives, on fewer bins; the user's number has the audit's result."""
+    asked, most = setup.asked or round(setup.negatives), math.inf
+    if setup.kind == "distinct" and setup.law is not None:
+        most = int((setup.law > 0).sum()) - (2 if setup.weights == "arrival" else 1)
+    full = float(-(truth.number * truth.p) @ np.log(np.maximum(truth.p, 1e-300)))
+    results = [ByNumber(asked, first.kl, first.loss - full, first.deviation)]
+    last: Minimum | None = None
+    for m in (m for m in DRAWS if len(setup.m) <= m <= most and m != asked):
+        variant = row_setup.draws(m, rows.number)
+        last = minimum(truth.by(variant) if setup.is_set else truth, variant, *COARSE, last)
+        problem = last.state.problem
+        at_truth = State(problem, np.log(problem.p))
+        entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
+        results.append(ByNumber(m, last.kl, at_truth.risk - entropy, at_truth.deviation))
+    return tuple(sorted(results))
 
 
 def shares(

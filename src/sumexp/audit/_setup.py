@@ -39,17 +39,19 @@ Law = str | Tensor | Floats | Sampler | Callable[[Tensor], Tensor]
 """A sampler by name, a law [classes], an object with ``classes`` and ``log_prob``, or class numbers to log q."""
 
 NAMES = (
-    "uniform",
-    "log-uniform",
-    "unigram[:POWER]",
-    "within-batch",
-    "within-batch-union",
-    "mixed",
-    "cross-batch:KEPT",
-    "cross-device:DEVICES",
-    "union:LAW",
-    "distinct:LAW",
+    "uniform, log-uniform, unigram[:POWER], within-batch, within-batch-union, mixed, cross-batch:KEPT, "
+    "cross-device:DEVICES, union:LAW, distinct:LAW"
 )
+
+
+BATCHES = {
+    "within-batch": "draws",
+    "cross-batch:": "draws",
+    "cross-device:": "draws",
+    "within-batch-union": "union",
+    "mixed": "mixed",
+}
+"""How samplers draw that take the labels of examples."""
 
 
 class AuditError(ValueError):
@@ -129,7 +131,9 @@ class Setup:
         if self.law is None:
             return replace(self, m=self.m * (m / self.negatives))
         held = _distinct(self.law, m, number) if self.kind == "distinct" else _union(self.law, m)
-        return replace(self, q=held[None], m=np.array([number @ held]), asked=m)
+        return replace(
+            self, q=held[None], m=np.array([float(m) if self.kind == "distinct" else number @ held]), asked=m
+        )
 
     def with_weights(self, weights: Weights, hits: Hits) -> "Setup":
         """The same negatives, weighted and treated otherwise, with the true log q."""
@@ -139,17 +143,7 @@ class Setup:
 def read_setup(
     prior: Floats, sampler: Law, weights: Weights, hits: Hits, m: int | None, batch: int | None, table: object = None
 ) -> Setup:
-    """Check and read the options of a training.
-
-    Args:
-        prior: [classes] the law of the labels.
-        sampler: see the module.
-        weights: see :func:`log_weights`.
-        hits: ``keep``, ``mask`` or ``redraw``.
-        m: negatives per example; batch - 1 by default.
-        batch: examples per batch, for ``within-batch`` and ``mixed``.
-        table: [classes] the user's log q, if it is not that of the sampler; ``"clipped:LEAST"`` raises small
-            probabilities to LEAST, as some libraries do.
+    """Check and read the options of a training, those of :func:`sumexp.audit.audit`; ``prior`` is the labels' law.
 
     Raises:
         AuditError: if a name is unknown, a number is missing or out of range, or a law is none.
@@ -183,39 +177,22 @@ def read_setup(
     if named == "mixed" and not others:
         raise AuditError("mixed negatives need batch, the batch size, and m, the number of uniform ones")
     draws = whole_number("m", others if m is None and others and named != "mixed" else m, 1)
-    known = None
-    kind, draw_law = _read(sampler, prior)
-    q = draw_law[None]
-    number = np.array([float(draws)])
+    kind, law = _read(sampler, prior)
+    scheme = Setup(named or "given distribution", law[None], np.array([float(draws)]), "draws", weights, hits)
     if kind == "mixed":
-        q = np.stack([prior, np.full_like(prior, 1 / len(prior))])
-        number = np.array([float(others), float(draws)])
-    elif kind == "union":
-        known = q[0]
-        q = _union(known, draws)[None]
-        number = q.sum(-1)
-    elif kind == "distinct":
-        known = q[0]
-        q = _distinct(known, draws, np.ones_like(known))[None]
-    if hits == "redraw" and q.max() >= 1:
+        q, m_of_pools = np.stack([prior, np.full_like(prior, 1 / len(prior))]), np.array([float(others), float(draws)])
+        scheme = replace(scheme, q=q, m=m_of_pools)
+    elif kind != "draws":
+        scheme = replace(scheme, kind=cast(Kind, kind), law=law).draws(draws, np.ones_like(law))
+    if hits == "redraw" and scheme.q.max() >= 1:
         raise AuditError("a class is drawn with certainty: as a label it leaves no negative to draw again")
     if weights == "arrival" and (kind != "distinct" or hits != "mask" or table is not None):
         raise AuditError(
             f"weights 'arrival' are those of samplers.distinct: they need a sampler distinct:LAW, hits masked and no "
             f"log_q; the sampler is {named or 'a law'}, hits {hits!r}"
         )
-    if weights == "arrival" and known is not None and draws + 2 > (known > 0).sum():
-        raise AuditError(f"m is {draws}, with {int((known > 0).sum())} classes that can be drawn; arrival needs m + 2")
-    scheme = Setup(
-        named or "given distribution",
-        q,
-        number,
-        cast(Kind, kind if kind in ("union", "distinct") else "draws"),
-        weights,
-        hits,
-        law=known,
-        asked=None if known is None else draws,
-    )
+    if weights == "arrival" and draws + 2 > (law > 0).sum():
+        raise AuditError(f"m is {draws}, with {int((law > 0).sum())} classes that can be drawn; arrival needs m + 2")
     if scheme.is_set and hits == "redraw":
         raise AuditError("a set of distinct ids is not drawn again for one label; hits are mask or keep")
     return scheme if table is None else replace(scheme, table=_table(table, scheme))
@@ -240,11 +217,7 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
     With redrawn hits, importance and tail weights use the law of the draws, :math:`q_{y'}/(1-q_y)`, instead of
     :math:`q_{y'}`; a training that subtracts a table of :math:`\log(mq)` there passes it as ``log_q``.
 
-    Args:
-        setup: the scheme.
-        log_q: logarithm of the share of negatives.
-        table: the user's log q; ``log_q`` itself if it is right.
-        prior: the law of the labels.
+    ``log_q`` is the logarithm of the share of negatives, ``table`` the user's, ``prior`` the law of the labels.
     """
     zero = np.zeros_like(log_q)
     match setup.weights:
@@ -260,17 +233,6 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
     a, b = factors(kind, torch.from_numpy(table), 1, hits=setup.hits, prior=torch.from_numpy(np.log(prior)))
     # m enters as a factor alone, since it need not be an integer
     return a.numpy() - (0.0 if kind == "relative" else math.log(setup.negatives)), b.numpy()
-
-
-def _kind(name: str) -> tuple[str, str]:
-    if name == "within-batch" or name.startswith(("cross-batch:", "cross-device:")):
-        return "draws", "unigram:1"  # labels of other batches and devices are draws from the same law
-    if name == "within-batch-union":
-        return "union", "unigram:1"
-    if name == "mixed":
-        return "mixed", "unigram:1"
-    first, _, rest = name.partition(":")
-    return (first, rest) if first in ("union", "distinct") else ("draws", name)
 
 
 def law_of(sampler: Law, prior: Floats) -> Floats:
@@ -289,8 +251,12 @@ def _read(sampler: Law, prior: Floats) -> tuple[str, Floats]:
     """How a sampler draws, and the law of one draw, [classes]."""
     if not isinstance(sampler, str):
         return "draws", _given(sampler, len(prior))
-    kind, base = _kind(sampler)
-    return kind, _named(base, prior)
+    first, colon, rest = sampler.partition(":")
+    if first in ("union", "distinct"):
+        return first, _named(rest, prior)
+    if first + colon in BATCHES:  # labels of other batches and devices are draws from the same law
+        return BATCHES[first + colon], _named("unigram", prior)
+    return "draws", _named(sampler, prior)
 
 
 def _named(name: str, prior: Floats) -> Floats:
@@ -309,7 +275,7 @@ def _named(name: str, prior: Floats) -> Floats:
         # relative to the largest count, so that a high power ends at 0 and not at 0/0
         weight = (prior / prior.max()) ** exponent * (prior > 0)
         return np.asarray(weight / weight.sum())
-    raise AuditError(f"no sampler {name!r}; there are {', '.join(NAMES)}, or a distribution")
+    raise AuditError(f"no sampler {name!r}; there are {NAMES}, or a distribution")
 
 
 def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:
@@ -371,10 +337,7 @@ def _distinct(q: Floats, m: int, number: Floats) -> Floats:
 def _table(table: object, setup: Setup) -> Floats:
     if isinstance(table, str):
         return _clipped(table, setup.log_q)
-    try:
-        values = np.asarray(table, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise AuditError(f"log_q holds no numbers: {error}") from error
+    values = np.asarray(table, dtype=np.float64)
     classes = setup.q.shape[-1]
     if values.shape != (classes,):
         raise AuditError(f"log_q has shape {values.shape}; it must hold one number for each of {classes} classes")
@@ -412,3 +375,31 @@ def whole_number(name: str, value: object, least: int) -> int:
         return checks.whole(name, value, least)
     except ValueError as error:
         raise AuditError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Shares between 0 and 1.
+
+    Attributes:
+        any_hit: probability that one of the negatives is the label, over all labels.
+        never_drawn: number of classes that are labels but never negatives.
+        never_labels: their share of the labels.
+    """
+
+    any_hit: float
+    never_drawn: int
+    never_labels: float
+
+
+def rates(prior: Floats, setup: Setup) -> Rates:
+    r"""Accidental hits, :math:`\sum_y\pi_y\big(1-\prod_i(1-q^{(i)}_y)^{m_i}\big)`, and one-sided classes."""
+    if setup.is_set:
+        some = setup.q[0]
+    else:
+        with np.errstate(divide="ignore"):
+            some = -np.expm1(setup.m @ np.log1p(-np.minimum(setup.q, 1.0)))
+    if setup.weights == "arrival":  # the label takes no part
+        some = np.zeros_like(some)
+    lost = (prior > 0) & ~(setup.q.max(0) > 0)
+    return Rates(float(prior @ some), int(lost.sum()), float(prior[lost].sum()))

@@ -79,17 +79,10 @@ def served(
     header: bool | None = None,
     ids: str | None = None,
 ) -> Tally:
-    """How often each class of a table is a label in another file, matched by name.
+    """How often each class of a training table is a label in the file ``path``, matched by name.
 
-    Classes of the first table come first, in its order; then those that only the second one has.
-
-    Args:
-        path: the served labels.
-        training: the first table.
-        column: of the second, if it exists there.
-        kind: of the second.
-        header: of the second.
-        ids: of the second, if it exists there.
+    Classes of the training come first, in its order; then those that only the served labels have. Other arguments are
+    those of :func:`tally` for ``path``; a column that it lacks is as if it were not given.
 
     Raises:
         AuditError: as :func:`tally`; or if one names its classes and the other does not.
@@ -147,7 +140,7 @@ def tally(
     """
     if kind not in (None, "counts", "labels"):
         raise AuditError(f"the column is said to hold {kind!r}; it is counts or labels")
-    if path.suffix == ".npy":
+    if _kind(path) == ".npy":
         if (column is not None or ids is not None) and not optional:
             raise AuditError(f"{path} is an array, which has no column {column or ids!r}; leave it out")
         values = numbers(path)
@@ -197,7 +190,7 @@ class _Table:
             "row, v", f"(SELECT row_number() OVER () AS row, {_quoted(name)} AS v, coalesce({good}, false) AS good "
             f"FROM {self.source}) WHERE NOT good ORDER BY row LIMIT 1",
         )  # fmt: skip
-        place = f"row {row}" if self.path.suffix == ".parquet" else f"line {row + self.named}"
+        place = f"row {row}" if _kind(self.path) == ".parquet" else f"line {row + self.named}"
         return AuditError(f"{self.path}, {place}: {name} is {'empty' if what is None else repr(what)}; {rule}")
 
     def column(self, name: str | None) -> str:
@@ -245,7 +238,7 @@ class _Table:
         if not total:
             raise AuditError(f"{self.path} has no rows")
         if bad:
-            raise self.wrong(name, good, "a count is a whole number >= 0")
+            raise self.wrong(name, good, "a count is a whole number from 0 to 9e15")
         values = self.arrays(f"CAST({number} AS BIGINT) AS c")["c"]
         read, others = f"{self.path.name}: counts are {name!r}", [c for c in self.types if c != name]
         column = self._ids(ids, others, total)
@@ -362,7 +355,7 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
         # With it DuckDB 2.0 moves a TRY_CAST that stands twice into the reader, where it is a CAST and ends the query.
         connection.execute("SET disabled_optimizers = 'common_subexpressions'")
         names: list[str] = []
-        if path.suffix == ".parquet":
+        if _kind(path) == ".parquet":
             source = f"read_parquet({_literal(path)}, hive_partitioning = false)"
         else:
             names, between = _header(path, header, known)
@@ -379,7 +372,7 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
             raise AuditError(f"{path} has {lower.count(twice[0].lower())} columns {twice[0]!r}; rename all but one")
         yield _Table(connection, source, path, types, bool(names))
     except duckdb.Error as error:
-        hint = "" if path.suffix == ".parquet" else "; does each line have as many values as the first?"
+        hint = "" if _kind(path) == ".parquet" else "; does each line have as many values as the first?"
         raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}{hint}") from error
     finally:
         connection.close()
@@ -388,18 +381,18 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
 def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str], str]:
     """The names in the first line, none where it is no header, and what separates columns.
 
-    That is the first of comma, semicolon and tab that the line has; of a ``.tsv`` the tab comes first.
+    That is the first of comma, semicolon, tab and bar that the line has; of a ``.tsv`` the tab comes first.
     """
-    if path.suffix not in (".csv", ".tsv", ".txt"):
-        raise AuditError(f"{path} ends in {path.suffix!r}; give .csv, .tsv, .parquet or .npy")
+    if _kind(path) not in (".csv", ".tsv", ".txt"):
+        raise AuditError(f"{path} ends in {path.suffix!r}; give .csv, .tsv, .parquet or .npy, unpacked")
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             line, second = (file.readline(FIRST_LINE + 1) for _ in range(2))
     except UnicodeDecodeError as error:
-        raise AuditError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise AuditError(f"{path} is not text in UTF-8 ({error.reason} at byte {error.start}); save it so") from error
     if len(line) > FIRST_LINE:
         raise AuditError(f"{path} has a first line of more than {FIRST_LINE:,} characters: is it a table?")
-    between = next((sign for sign in ("\t,;" if path.suffix == ".tsv" else ",;\t") if sign in line), ",")
+    between = next((sign for sign in ("\t,;|" if _kind(path) == ".tsv" else ",;\t|") if sign in line), ",")
     first, then = (next(csv.reader([each], delimiter=between), []) for each in (line, second))
     if not any(first):
         raise AuditError(f"{path} is empty")
@@ -439,7 +432,7 @@ def _quoted(name: str) -> str:
 
 def _whole(value: str) -> str:
     """Whether a value is a whole number: 7, or 7.0, which pandas writes where one was missing; not 007, nor 7.5."""
-    text, number = f"CAST({value} AS VARCHAR)", f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR)"
+    text, number = f"trim(CAST({value} AS VARCHAR))", f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR)"
     return f"coalesce({text} = {number} OR {text} = {number} || '.0', false)"
 
 
@@ -479,6 +472,10 @@ def _dense(largest: int, different: int, path: Path) -> None:
             f"{path} has {different:,} different labels, the largest {largest:,}: they look like keys, not classes "
             f"0, 1, ...; number them from 0, or give --classes if there are {largest + 1:,}"
         )
+
+
+def _kind(path: Path) -> str:
+    return path.suffix.lower()
 
 
 def _exists(path: Path) -> None:

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit._effects import GROUPS, Effect
-from sumexp.audit._numbers import ByNumber
-from sumexp.audit._rates import Rates
+from sumexp.audit._setup import Rates
 from sumexp.audit._text import digits, nats, percent, signed
 
 Floats = NDArray[np.float64]
@@ -102,6 +101,22 @@ def row(title: str, effects: Sequence[Effect]) -> Row:
     )  # fmt: skip
 
 
+class ByNumber(NamedTuple):
+    """The results for a number of negatives.
+
+    Attributes:
+        m: the number; of draws, where repetitions are removed.
+        kl: divergence at the minimum, nats.
+        loss: mean sampled loss at the true scores minus the full loss there, nats.
+        deviation: standard deviation of the sampled loss there, nats.
+    """
+
+    m: int
+    kl: float
+    loss: float
+    deviation: float
+
+
 class Decision(NamedTuple):
     """The verdict, why, and what to change (empty for nothing)."""
 
@@ -119,7 +134,6 @@ class Audit:
         labels: number of counted labels.
         labelled: number of classes with a label.
         negatives: per example; the expected number if it is random.
-        asked: the number in the call; of draws, if repetitions are removed.
         source: of the truth: scores, or an assumed spread.
         spread: of log P(y|x)/pi(y).
         proved: whether a theorem says that the minimum is the truth, for every truth.
@@ -140,7 +154,6 @@ class Audit:
     labels: int
     labelled: int
     negatives: float
-    asked: int
     source: str
     spread: float
     proved: bool

@@ -25,6 +25,7 @@ negatives that are sets, and several positives of a context.
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -32,11 +33,10 @@ from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
 from sumexp.audit._arguments import Numbers, as_counts, as_scores
-from sumexp.audit._effects import Effect, divergence
+from sumexp.audit._effects import Effect, described
 from sumexp.audit._faults import faults
-from sumexp.audit._rates import rates
 from sumexp.audit._run import SHOWN, SPREADS, shares
-from sumexp.audit._setup import AuditError, Law, Setup, read_setup, whole_number
+from sumexp.audit._setup import AuditError, Law, Setup, rates, read_setup, whole_number
 from sumexp.audit._text import digits
 from sumexp.audit.results import Audit, Line, row
 from sumexp.nce.pairs import gbce
@@ -62,6 +62,15 @@ HITS: dict[str, tuple[Hits, ...]] = {
 }  # fmt: skip
 """The rules for hits of each loss, the first by default."""
 
+SERVED = {
+    ("siglip", "keep"): "add log pi to the scores",
+    ("siglip", "mask"): "take P = m pi e^f / (1 + m pi e^f), with m = batch - 1",
+    ("gbce", "redraw"): "take P = e^f / (e^f + b / a), with a = m / (classes - 1) and b = 1 - T (1 - a)",
+    ("binary", "keep"): "add log q to the scores",
+    ("binary", "mask"): "take P = m q e^f / (1 + m q e^f)",
+}
+"""The probability by the scores, where it is known, by loss and rule for hits."""
+
 
 def learned(
     counts: Numbers,
@@ -82,11 +91,11 @@ def learned(
         counts: [classes] how often each class is a label.
         scheme: ``refined``, ``binary``, ``gbce:T``, ``siglip`` or ``hard:BETA``; ``baseline`` is
             :func:`sumexp.audit.audit` with weights ``negatives`` and hits masked.
-        sampler: as of :func:`sumexp.audit.audit`, whose draws are independent; by default that of the loss.
+        sampler: draws one by one; by default that of the loss.
         hits: the rule for draws of the label; by default that of the loss.
         m: negatives per example.
         batch: examples per batch, which gives m.
-        scores: logits, or embeddings, whose softmax is P(y|x); assumed by default.
+        scores: whose softmax is P(y|x); assumed by default.
         temperature: divides the scores, 1 by default.
         examples: the most examples to audit.
         seed: of the assumed truths.
@@ -120,13 +129,13 @@ def learned(
     by_spread = tuple(zip(SPREADS, kls, strict=True)) if laws is None else ()
     shown = [found[SPREADS.index(SHOWN)]] if laws is None else found
     title = f"{scheme}, {setup.name}, m = {digits(setup.negatives, 6)}, hits {setup.hits}"
-    said = _served(name, setup)
+    said = SERVED.get((name, setup.hits), "")
     remedy = f"to have probabilities, {said}" if said else "train a softmax with log q subtracted from every logit"
     hit_rates = rates(prior, setup)
     scores_line = faults(setup, prior, hit_rates, shares(prior, group, laws, setup), True)[-1:]
     first = shown[0]
     return Audit(
-        len(number), int(number.sum()), int(part.sum()), setup.negatives, round(setup.negatives), source, spread, False,
+        len(number), int(number.sum()), int(part.sum()), setup.negatives, source, spread, False,
         remedy, row(title, shown), (), by_spread, (), hit_rates, scores_line,
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), said,
         ("Scores are free at each x, and negatives are independent draws.",), (NOT_CONVEX,) * (name == "hard"),
@@ -212,29 +221,8 @@ def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.i
         raise AuditError(f"the minimum was not found: {wrong}") from wrong
     error = scores - np.log(p)
     error -= p @ error
-    learned = np.exp(scores - np.logaddexp.reduce(scores))
-    member = np.eye(3)[group]
-    true, number = p @ member, member.sum(0)
-    items = np.divide(error @ member, number, out=np.zeros(3), where=number > 0)
     top = [set(np.argsort(-x, kind="stable")[:10].tolist()) for x in (p, scores)]
-    return Effect(
-        divergence(p, error), 0.0, np.abs(learned - p) @ member / 2, items, true, learned @ member, math.nan,
-        len(top[0] & top[1]), math.nan, math.nan, 0.0, prior, error, p,
-    )  # fmt: skip
-
-
-def _served(name: str, setup: Setup) -> str:
-    if name == "siglip" and setup.hits == "keep":
-        return "add log pi to the scores"
-    if name == "siglip":
-        return "take P = m pi e^f / (1 + m pi e^f), with m = batch - 1"
-    if name == "gbce":
-        return "take P = e^f / (e^f + b / a), with a = m / (classes - 1) and b = 1 - T (1 - a)"
-    if name == "binary" and setup.hits == "keep":
-        return "add log q to the scores"
-    if name == "binary" and setup.hits == "mask":
-        return "take P = m q e^f / (1 + m q e^f)"
-    return ""
+    return replace(described(np.ones(len(p)), p, error, group, prior), overlap=len(top[0] & top[1]))
 
 
 def _parameter(scheme: str, what: str, most: float, example: str) -> float:

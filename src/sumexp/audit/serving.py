@@ -50,12 +50,7 @@ def largest_temperature(target: Floats) -> float:
 
 
 def clipped(log_p: Floats, span: float) -> tuple[Floats, float]:
-    """The scores of least divergence from a law among those within a range, and that divergence in nats.
-
-    Args:
-        log_p: [classes] finite.
-        span: nats between the highest and the lowest score, positive.
-    """
+    """The scores of least divergence from a law among those that span so many nats, and that divergence in nats."""
     log_p = log_p - np.logaddexp.reduce(log_p)
     if np.ptp(log_p) <= span:
         return log_p - log_p.min(), 0.0
@@ -106,12 +101,7 @@ def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
 
 
 def served(setup: Setup, log_p: bool) -> str:
-    """The scores to serve by metric; empty if the minimum of the scheme is neither log P nor log P/q.
-
-    Args:
-        setup: the scheme.
-        log_p: whether its minimum is log P for every truth.
-    """
+    """The scores to serve by metric; empty if the minimum is neither log P (``log_p``, for every truth) nor log P/q."""
     by_metric = "recall@k, MRR and NDCG of one label"
     weighted = "where a label of frequency pi counts 1/pi"
     if log_p:
