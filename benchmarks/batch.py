@@ -1,4 +1,4 @@
-"""A step of the in-batch loss beside ``F.cross_entropy`` of the same matrix: time by turns, memory each by itself."""
+"""A step of the in-batch loss and of ``F.cross_entropy`` of the same matrix: time by turns, memory each by itself."""
 
 from collections.abc import Callable
 from functools import partial
@@ -54,7 +54,7 @@ def backward(loss: Callable[..., Tensor], *arguments: Tensor) -> None:
 
 
 def step_bytes(name: str, size: int, threads: int) -> int:
-    """What a step takes beside the matrix of scores itself, after a small one to warm up."""
+    """The memory of a step in addition to the matrix of scores, after a small one to warm up."""
     torch.set_num_threads(threads)
     matrix, loss = torch.randn(size, size, requires_grad=True), contenders(size)[name]
     small = torch.zeros(8, 8, requires_grad=True)

@@ -180,7 +180,7 @@ def step_seconds(source: Source, users: int, batch: int, rounds: int, threads: i
 
 
 def step_bytes(name: str, source: Source, users: int, batch: int, threads: int) -> int:
-    """What a step takes beside the parameters and what Adam keeps of them."""
+    """The memory of a step in addition to the parameters and Adam's moments."""
     torch.set_num_threads(threads)
     step = _step(learner(name, *_whole(source, users, batch)))
     step()

@@ -1,4 +1,4 @@
-"""Exact expectations beside a plain exp over classes x nodes, the floor of one pass, Monte Carlo and enumeration."""
+"""Exact expectations against a plain exp over classes x nodes, a pass over the classes, Monte Carlo and enumeration."""
 
 import math
 from functools import partial

@@ -1,4 +1,4 @@
-"""Drawing negatives, the sampled step beside full ones, and in-batch InfoNCE, beside what a user would pick instead."""
+"""Drawing negatives and the sampled training step against what a user would pick instead."""
 
 import warnings
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Ranking metrics beside the least that torch and NumPy do, and beside ranx and pytrec_eval where they are there."""
+"""Ranking metrics against the least that torch and NumPy do, and against ranx and pytrec_eval where installed."""
 
 import importlib.util
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def lists(batch: int, items: int) -> tuple[Tensor, Tensor]:
 
 
 Figures = dict[str, dict[str, float]]
-"""Of each call its seconds, and the memory beside scores and labels."""
+"""Of each call its seconds, and its memory in addition to scores and labels."""
 
 
 def ours(batch: int, items: int, threads: int) -> Figures:

@@ -1,4 +1,4 @@
-"""Relaxed samples with gradients: this package beside torch's own, and beside the softmax of ready-made normals.
+"""Relaxed samples with gradients: this package against torch's, and against the softmax of ready-made normals.
 
 The floor is what every relaxed sample costs: as many random normals, a softmax of them plus the logits, taken across
 rows as the classes are few, and its gradient. Seconds are the processor's, of one thread.

@@ -420,7 +420,7 @@ def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
     [
         ([], "m is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"),
         (["-m", 2, "--column", "price"], "no column 'price'"),
-        (["-m", 2, "--classes", 7], "60 rows, one for each class, but 7 classes are said"),
+        (["-m", 2, "--classes", 7], "60 rows, one for each class, but classes is 7"),
         (["-m", 2, "--output", "r.pdf"], "must end in .html"),
         (["-m", 2, "--output", "/nowhere/r.html"], "there is no folder /nowhere"),
         (["-m", 2, "--ids", "item", "--scores", "none.npy"], "there is no file none.npy"),

@@ -2,14 +2,11 @@
 
 import math
 
-LARGE = 1e15
-"""From here on an exponent is shorter than the digits."""
-
 
 def digits(value: float, number: int = 3) -> str:
     """A number in significant digits. ``.2g`` makes 1e+02 of 99.6; here that is 100."""
     text = f"{value:,.{number}g}"
-    return f"{float(text):,.0f}" if "e+" in text and abs(value) < LARGE else text
+    return f"{float(text):,.0f}" if "e+" in text else text
 
 
 def percent(share: float, number: int = 3) -> str:

@@ -139,7 +139,7 @@ def tally(
         AuditError: if a file, column or kind is missing or ambiguous, or a value is wrong; it names the row.
     """
     if kind not in (None, "counts", "labels"):
-        raise AuditError(f"the column is said to hold {kind!r}; it is counts or labels")
+        raise AuditError(f"holds is {kind!r}; expected counts or labels")
     if _kind(path) == ".npy":
         if (column is not None or ids is not None) and not optional:
             raise AuditError(f"{path} is an array, which has no column {column or ids!r}; leave it out")
@@ -462,7 +462,7 @@ def _of_labels(labels: Numbers, classes: int | None, path: Path) -> Numbers:
 
 def _as_many(path: Path, rows: int, classes: int | None) -> None:
     if classes is not None and classes != rows:
-        raise AuditError(f"{path} has {rows:,} rows, one for each class, but {classes:,} classes are said")
+        raise AuditError(f"{path} has {rows:,} rows, one for each class, but classes is {classes:,}")
 
 
 def _dense(largest: int, different: int, path: Path) -> None:
