@@ -23,11 +23,11 @@ def parameters(rows: int, classes: int) -> Tensor:
 
 def error_of(theta: Tensor, noise: Noise, p: Tensor) -> float:
     """Relative error of one row against the rule of half the step, without the table."""
-    one = torch.tensor(TAU, dtype=torch.float64)
+    tau = torch.tensor(TAU, dtype=torch.float64)
     x = (theta - theta.max()) / TAU
     direct = torch.zeros_like(x)
     for u in torch.arange(-48, 8, 0.125, dtype=torch.float64):
-        parts = noise.transform(x + u, one)
+        parts = noise.transform(x + u, tau)
         direct += 0.125 * torch.exp(parts.log_first + parts.log.sum())
     return ((p - direct).norm() / direct.norm()).item()
 

@@ -1,9 +1,9 @@
 """What towers find on Gowalla by how they are held back: weight decay, or cosines of a learned or a fixed temperature.
 
 Users, items, batch and length are those of the chapter's profile ``cpu``, items have biases, and the loss is the
-in-batch softmax with log q subtracted from all logits. Each form has four settings, of which validation pairs choose
-one and the epoch, for each seed. With biases a training without log q is the same training from another start, so that
-it serves f - log q: the chapter *since* has the theorem. Weight decay spares the biases.
+in-batch softmax with log q subtracted from all logits. Of the four settings of each form, validation pairs choose one
+and the epoch, for each seed. With biases a training without log q is the same training from another start, so that it
+serves f - log q: the chapter *since* has the theorem. Weight decay spares the biases.
 """
 
 from collections.abc import Mapping
@@ -50,8 +50,8 @@ class Dot(Towers):
 
 
 def learner(asked: Config, parts: Parts, setting: Setting) -> Learner:
-    one = Learner(asked, parts, setting.rate)
-    towers = one.towers
+    model = Learner(asked, parts, setting.rate)
+    towers = model.towers
     if not setting.cosine:
         towers.__class__ = Dot
     if setting.temperature:
@@ -62,22 +62,22 @@ def learner(asked: Config, parts: Parts, setting: Setting) -> Learner:
         {"params": vectors, "weight_decay": setting.decay},
         {"params": [p for p in rest if p.requires_grad]},
     ]
-    one.optimiser = torch.optim.Adam(groups, setting.rate, fused=True)
-    return one
+    model.optimiser = torch.optim.Adam(groups, setting.rate, fused=True)
+    return model
 
 
 def found(asked: Config, parts: Parts, settings: tuple[Setting, ...]) -> dict[str, Any]:
     """NDCG and recall at 20 of held pairs for each served score, at the setting and epoch that validation chose."""
     best: dict[str, Any] = {"validation": -1.0}
     for setting in settings:
-        one, last = learner(asked, parts, setting), (-1.0, 0)
+        model, last = learner(asked, parts, setting), (-1.0, 0)
         for epoch in range(asked.epochs):
-            one.run_epoch()
-            left, right, offset = one.vectors()
+            model.run_epoch()
+            left, right, offset = model.vectors()
             value = judge(left, right, (offset,), parts.validation, (parts.train,))[0]["ndcg"]
             last = max(last, (value, epoch), key=lambda pair: pair[0])
             if value > best["validation"]:
-                offsets = [offset + sign * one.log_q for sign in (0, 1, -1)]
+                offsets = [offset + sign * model.log_q for sign in (0, 1, -1)]
                 tables = judge(left, right, offsets, parts.held, (parts.train, parts.validation))
                 best = {"validation": value, "epoch": epoch, "setting": vars(setting)}
                 best |= {metric: [table[metric] for table in tables] for metric in ("ndcg", "recall")}

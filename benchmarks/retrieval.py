@@ -59,27 +59,27 @@ def learner(labels: int, method: Method) -> Learner:
     return Learner(Config(method=method, width=WIDTH, batch=BATCH), data, torch.from_numpy(counts), 0.05)
 
 
-def batches(one: Learner) -> Iterator[tuple[Bag, torch.Tensor]]:
+def batches(model: Learner) -> Iterator[tuple[Bag, torch.Tensor]]:
     for number in numbers():
-        rows = np.arange(number * BATCH, (number + 1) * BATCH) % len(one.own)
-        yield bag(one.part, one.examples[rows]), one.own[rows]
+        rows = np.arange(number * BATCH, (number + 1) * BATCH) % len(model.own)
+        yield bag(model.part, model.examples[rows]), model.own[rows]
 
 
 def sampled_step(labels: int, threads: int) -> dict[str, float]:
     """Draw, gather, loss, backward, update: of the learner that the chapter trains; and the rows that it touched."""
     torch.set_num_threads(threads)
-    one = learner(labels, Method("softmax", "uniform", "importance", NEGATIVES))
-    drawn, rows, some = generator(0, "negatives"), 0, batches(one)
+    model = learner(labels, Method("softmax", "uniform", "importance", NEGATIVES))
+    drawn, rows, some = generator(0, "negatives"), 0, batches(model)
 
     def step() -> None:
         nonlocal rows
-        x, own = next(some)
-        loss = one.losses(x.ids, x.values, x.starts, own, one.draw(drawn))
-        one.optimiser.zero_grad()
+        x, targets = next(some)
+        loss = model.losses(x.ids, x.values, x.starts, targets, model.draw(drawn))
+        model.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         with torch.sparse.check_sparse_tensor_invariants(False):  # type: ignore[no-untyped-call]
-            one.optimiser.step()
-            touched = (table.grad for table in one.parameters.values())
+            model.optimiser.step()
+            touched = (table.grad for table in model.parameters.values())
             rows = sum(grad.coalesce().indices().shape[1] for grad in touched if grad is not None)
 
     found = timed(step, 20, threads)
@@ -92,15 +92,15 @@ def full_step(labels: int, threads: int) -> dict[str, float] | None:
     if 3 * 4 * BATCH * labels > FULL_BYTES:
         return None
     torch.set_num_threads(threads)
-    one = learner(labels, Method())
-    some = batches(one)
+    model = learner(labels, Method())
+    some = batches(model)
 
     def step() -> None:
         x, targets = next(some)
-        loss = F.cross_entropy(one.hidden(x) @ one.labels.T, targets)
-        one.optimiser.zero_grad()
+        loss = F.cross_entropy(model.hidden(x) @ model.labels.T, targets)
+        model.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        one.optimiser.step()
+        model.optimiser.step()
 
     return timed(step, 2 if labels > 10**5 else 10, threads)
 

@@ -59,8 +59,8 @@ def case(name: str, size: int, steps: int, threads: int) -> dict[str, Any]:
     if size == 0:
         epoch = seconds(lambda: plain_epoch(images), 2)
     else:
-        one = CASES[name]
-        members = tuple(Member(one.noise, divergence=one.divergence, seed=seed) for seed in range(size))
+        member = CASES[name]
+        members = tuple(Member(member.noise, divergence=member.divergence, seed=seed) for seed in range(size))
         epoch = seconds(Learner(Stack(members=members), images, "cpu").run_epoch, 2)
     step = epoch / steps / max(size, 1)
     return {"case": name, "members": size, "device": "cpu", "step": step, "floors": step / floor()}

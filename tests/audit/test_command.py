@@ -232,7 +232,7 @@ NAMES = st.sampled_from(["item", "item_id", "movieId", "product", "", "sku", "с
 VALUES = st.sampled_from(["count", "n", "views", "occurrences", "freq"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     number=st.lists(st.integers(0, 9), min_size=2, max_size=6), name=NAMES, value=VALUES, index=st.booleans(),
     ids=st.sampled_from(["0", "1", "far", "words", "mixed"]), order=st.randoms(use_true_random=False),
@@ -266,7 +266,7 @@ def test_a_table_of_counts_is_read_by_its_ids_or_not_at_all(
     assert bool(read.gap) == (ids != "0")
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(labels=st.lists(st.integers(0, 4), min_size=2, max_size=9), name=NAMES, more=st.booleans())
 def test_a_log_of_labels_is_counted_or_not_at_all(labels: list[int], name: str, more: bool) -> None:
     """A column of numbers without a known name was read as the counts of as many classes."""

@@ -144,7 +144,7 @@ def exact_kl(how: Setup, p: Floats) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_classes_are_enumerated_and_independent_members_give_nearly_the_same_verdict(kind: str) -> None:
-    """60 schemes and truths of each kind of set; where the verdicts differ, both are within .007 of the limit.
+    """45 schemes and truths of each kind of set; where the verdicts differ, both are within .007 of the limit.
 
     So many are not visited beyond ten classes: up to 150 classes, 27 of 2,681 verdicts differed, all of them for 30
     classes or fewer.
@@ -154,7 +154,7 @@ def test_few_classes_are_enumerated_and_independent_members_give_nearly_the_same
         prior = 1 / np.arange(1, classes + 1.0) ** power
         prior /= prior.sum()
         z = generator.standard_normal(classes)
-        for (weights, hits), sigma in product(WAYS, (0.0, 1.0, 2.0, 3.0)):
+        for (weights, hits), sigma in product(WAYS, (0.0, 1.0, 3.0)):
             how = read_setup(prior, f"{kind}:unigram", weights, hits, m, None)  # type: ignore[arg-type]
             p = prior * np.exp(sigma * z)
             truth = Truth(given(np.round(prior * 1e6).astype(int), prior), p / p.sum(), how)

@@ -22,7 +22,7 @@ def lines() -> list[str]:
 @pytest.mark.parametrize("line", lines())
 def test_a_line_of_the_page_is_parsed_and_set_up(line: str) -> None:
     options = parser().parse_args(["counts.csv", *shlex.split(line)])
-    number = np.arange(2000, 0, -1)
+    number = np.arange(2001, 0, -1)  # inclusion is an integral of each up to 2,000
     if options.scheme is not None:
         found = schemes._read(options.scheme, number, options.sampler, options.hits, options.m, options.batch)[1]
     else:

@@ -97,11 +97,11 @@ OPTIONS = {
 
 
 def test_no_combination_of_options_is_right_beside_a_line_that_costs_more() -> None:
-    """80 drawn combinations of sampler, weights, hits, table, scores, cosines and labels served."""
+    """40 drawn combinations of sampler, weights, hits, table, scores, cosines and labels served."""
     generator, counts = np.random.default_rng(0), np.array([900, 400, 200, 100, 50, 20, 10, 5])
     prior, seen = counts / counts.sum(), Counter[str]()
     truth = np.log(prior) + generator.standard_normal((40, 8))
-    while seen.total() < 80:
+    while seen.total() < 40:
         way: dict[str, Any] = {name: values[generator.integers(len(values))] for name, values in OPTIONS.items()}
         temperature, served, scores = (way.pop(name) for name in ("temperature", "served", "scores"))
         if way["log_q"]:
@@ -126,7 +126,7 @@ def test_no_combination_of_options_is_right_beside_a_line_that_costs_more() -> N
             assert max([kl for _, kl in result.by_spread] or [result.scheme.kl]) < SMALL
         if not result.change:
             assert (result.verdict, [line.fix for line in lines]) == ("right", [""] * len(lines))
-    assert min(seen["right"], seen["wrong"]) > 5
+    assert min(seen["right"], seen["wrong"]) > 3
 
 
 def test_log_q_is_added_or_subtracted_and_never_both() -> None:

@@ -260,18 +260,13 @@ def _read(sampler: Law, prior: Floats) -> tuple[str, Floats]:
 
 
 def _named(name: str, prior: Floats) -> Floats:
-    first, _, power = name.partition(":")
-    if first == "uniform" and not power:
+    first, colon, _ = name.partition(":")
+    if name == "uniform":
         return np.full_like(prior, 1 / len(prior))
-    if first == "log-uniform" and not power:
+    if name == "log-uniform":
         return np.asarray(LogUniform(len(prior)).log_prob(torch.arange(len(prior))).exp().numpy())
     if first == "unigram":
-        try:
-            exponent = float(power or 1)
-        except ValueError:
-            exponent = math.nan
-        if not 0 <= exponent < math.inf:
-            raise AuditError(f"the power of unigram is {power!r}; it must be a number >= 0, as in unigram:0.75")
+        exponent = parameter(name, "the power of unigram", "unigram:0.75") if colon else 1.0
         # relative to the largest count, so that a high power ends at 0 and not at 0/0
         weight = (prior / prior.max()) ** exponent * (prior > 0)
         return np.asarray(weight / weight.sum())
@@ -335,8 +330,11 @@ def _distinct(q: Floats, m: int, number: Floats) -> Floats:
 
 
 def _table(table: object, setup: Setup) -> Floats:
-    if isinstance(table, str):
-        return _clipped(table, setup.log_q)
+    if isinstance(table, str):  # the right table with small values raised
+        if not table.startswith("clipped:"):
+            raise AuditError(f"log_q is {table!r}; give [classes] numbers, or clipped:LEAST")
+        least = parameter(table, "the least probability of clipped", "clipped:1e-6", 1e-300, 1.0)
+        return np.maximum(setup.log_q, math.log(least))
     values = np.asarray(table, dtype=np.float64)
     classes = setup.q.shape[-1]
     if values.shape != (classes,):
@@ -351,18 +349,16 @@ def _table(table: object, setup: Setup) -> Floats:
     return values
 
 
-def _clipped(name: str, log_q: Floats) -> Floats:
-    """``clipped:LEAST``, the right table with small values raised."""
-    kind, _, rest = name.partition(":")
-    if kind != "clipped":
-        raise AuditError(f"log_q is {name!r}; give [classes] numbers, or clipped:LEAST")
+def parameter(name: str, what: str, example: str, least: float = 0.0, most: float = 1e300) -> float:
+    """The number after the colon of a name."""
+    text = name.partition(":")[2]
     try:
-        least = float(rest)
+        value = float(text)
     except ValueError:
-        least = 0.0
-    if not 0 < least < 1:
-        raise AuditError(f"the least probability of clipped is {rest!r}; it lies between 0 and 1, as in clipped:1e-6")
-    return np.maximum(log_q, math.log(least))
+        value = math.nan
+    if not least <= value <= most:
+        raise AuditError(f"{what} is {text!r}; it is a number from {least:g} to {most:g}, as in {example}")
+    return value
 
 
 def whole_number(name: str, value: object, least: int) -> int:

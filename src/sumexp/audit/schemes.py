@@ -23,7 +23,6 @@ kept; it is not convex, and its minimum is the lowest that the search finds. Lef
 negatives that are sets, and several positives of a context.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -36,7 +35,7 @@ from sumexp.audit._arguments import Numbers, as_counts, as_scores
 from sumexp.audit._effects import Effect, described
 from sumexp.audit._faults import faults
 from sumexp.audit._run import SHOWN, SPREADS, shares
-from sumexp.audit._setup import AuditError, Law, Setup, rates, read_setup, whole_number
+from sumexp.audit._setup import AuditError, Law, Setup, parameter, rates, read_setup, whole_number
 from sumexp.audit._text import digits
 from sumexp.audit.results import Audit, Line, row
 from sumexp.nce.pairs import gbce
@@ -176,7 +175,7 @@ def _minimum(
     if name == "siglip":
         return lambda p: np.asarray(np.log(p / prior[part]) - (np.log1p(-p) if setup.hits == "mask" else 0.0))
     if name == "gbce":
-        t = _parameter(scheme, "the calibration of gbce", 1.0, "gbce:0.75")
+        t = parameter(scheme, "the calibration of gbce", "gbce:0.75", most=1.0)
 
         def calibrated(p: Floats) -> Floats:
             law = np.zeros(len(part))  # classes without labels are negatives too
@@ -187,7 +186,7 @@ def _minimum(
     if not part.all():
         raise AuditError(f"{int((~part).sum()):,} classes have no label; leave them out of the counts for {name}")
     if name == "hard":
-        beta = _parameter(scheme, "the hardness of hard", MOST_BETA, "hard:1")
+        beta = parameter(scheme, "the hardness of hard", "hard:1", most=MOST_BETA)
         if len(q) > MOST_CLASSES or m > MOST_DRAWS:
             raise AuditError(
                 f"hard takes {MOST_CLASSES:,} classes and {MOST_DRAWS:,} negatives at most, not {len(q):,} and "
@@ -223,18 +222,6 @@ def _against(p: Floats, minimum: Callable[[Floats], Floats], group: NDArray[np.i
     error -= p @ error
     top = [set(np.argsort(-x, kind="stable")[:10].tolist()) for x in (p, scores)]
     return replace(described(np.ones(len(p)), p, error, group, prior), overlap=len(top[0] & top[1]))
-
-
-def _parameter(scheme: str, what: str, most: float, example: str) -> float:
-    """The number behind the colon."""
-    text = scheme.partition(":")[2]
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value <= most:
-        raise AuditError(f"{what} is {text!r}; it is a number from 0 to {most:g}, as in {example}")
-    return value
 
 
 def _log(p: Floats) -> torch.Tensor:

@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def fetch(names: Sequence[str], data: Path | None) -> None:
     """Download data sets and verify them; raises `SystemExit` with code 1 at the end if one failed."""
-    public = [one.name for one in datasets.DATASETS.values() if one.files and all(file.url for file in one.files)]
+    public = [each.name for each in datasets.DATASETS.values() if each.files and all(file.url for file in each.files)]
     wanted = public if "all" in names else names
     for name in wanted:
         _check_address(name, data)
