@@ -85,25 +85,22 @@ def computed(
     device: str = "cpu",
     store: Store | None = None,
     save_every: float = 30.0,
-    quiet: bool = False,
 ) -> Run:
     """The run of ``task`` with ``config``, read from the store or computed, kept there and read back.
 
     Processes that ask for the same run at once compute it once, a damaged entry is computed again, and a killed task
-    resumes from the state that it saved, at most every ``save_every`` seconds. ``quiet`` shows no bar.
+    resumes from the state that it saved, at most every ``save_every`` seconds.
 
     The task can read no data sets but those named. torch uses `THREADS`. Raises `DataError` if a data set is unknown or
     undeclared, or is needed and absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device)
-    if (entry := store.find(asked)) is not None:
-        return read(entry)
     with store.locked(asked):
         if (entry := store.find(asked)) is None:  # else another process was quicker
             with _surroundings(data):
                 checkpoint = Checkpoint(store, asked, device, save_every)
-                bar = partial(progress.bar, what=task.__module__.partition(".")[2], quiet=quiet)
+                bar = partial(progress.bar, what=task.__module__.partition(".")[2])
                 result = task(config, device=device, progress=bar, checkpoint=checkpoint)
             memory = {}
             if torch.device(device).type == "cuda":
@@ -130,19 +127,19 @@ def cached_all(
     all, else those that the store lacks are computed, one after another: `make runs` uses all cores.
     """
     store = store or default()
-    settings: dict[str, Any] = {"device": device}
-    code = code_of(task)
-    wanted = [computation(task, config, data=data(config), code=code, **settings) for config in configs]
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for place, config in enumerate(configs):
-        groups.setdefault(tuple(data(config)), []).append(place)
+    code, read_by = code_of(task), [tuple(data(config)) for config in configs]
+    wanted = [
+        computation(task, config, data=names, code=code, device=device)
+        for config, names in zip(configs, read_by, strict=True)
+    ]
     entries, brought = [store.find(one) for one in wanted], dict[int, Run]()
-    for places in groups.values():
+    for names in set(read_by):
+        places = [place for place, others in enumerate(read_by) if others == names]
         if not all(entries[place] for place in places):
             brought |= zip(places, from_book([wanted[place] for place in places]) or (), strict=False)
     return [
         brought.get(place)
-        or (read(entry) if entry else computed(task, config, data=data(config), store=store, **settings))
+        or (read(entry) if entry else computed(task, config, data=data(config), store=store, device=device))
         for place, (config, entry) in enumerate(zip(configs, entries, strict=True))
     ]
 

@@ -48,7 +48,7 @@ def compute_until_the_fourth_step_kills(root: str) -> None:
         save(checkpoint, state)
 
     Checkpoint.save = kill  # type: ignore[assignment, method-assign]
-    runs.computed(task, Config(), store=Store(Path(root)), save_every=0.0, quiet=True)
+    runs.computed(task, Config(), store=Store(Path(root)), save_every=0.0)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
