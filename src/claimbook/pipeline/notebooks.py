@@ -76,7 +76,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         os.environ |= SURROUNDINGS | dict.fromkeys(("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"), own)
         os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
         try:
-            _execute(source, name, values, ran, output, own)
+            _execute(source, values, ran, output, own)
         except Exception as error:
             said = _said(error, path, ran, output)
             for notebook in ran:
@@ -87,7 +87,7 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     return meter.read(str(values.get("device", "cpu")), tuple(parts.present(data)), parameters=dict(values))
 
 
-def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
+def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any, folder: str) -> None:
     """Execute a notebook; it is in ``ran``, however that ends."""
     import papermill
     from jupyter_client.manager import AsyncKernelManager
@@ -118,7 +118,7 @@ def _execute(source: Any, name: str, values: Mapping[str, object], ran: list[Any
         engine_name="held",
         kernel_name="python3",
         config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
-        progress_bar={"desc": name, **progress.options()},
+        progress_bar={"desc": "cells", **progress.options()},
         stdout_file=log,
         stderr_file=sys.stderr,  # how far a training is
     )

@@ -50,7 +50,7 @@ def test_a_notebook_sees_what_its_key_holds_and_a_folder_for_itself(
     source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
     fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "brown,omniglot", "OMP_NUM_THREADS": "1"}
 
-    def execute(source: Any, name: str, values: Any, ran: list[Any], log: Any, folder: str) -> None:
+    def execute(source: Any, values: Any, ran: list[Any], log: Any, folder: str) -> None:
         assert {name: os.environ[name] for name in fixed} == fixed
         assert {os.environ[name] for name in FOLDERS} == {folder}
         assert Path(folder).is_dir()
