@@ -21,7 +21,7 @@ from claimbook.store.files import write_text
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())
 book.execute(made, os.cpu_count())  # the other workers wait
-pages.show_executed(pages.found(made.notebooks))
+pages.show_executed(pages.stored(made.notebooks))
 """
 SOURCES = (
     "_config.yml",

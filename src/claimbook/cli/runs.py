@@ -100,8 +100,8 @@ def check_command(
     from claimbook.store.settings import resolve_device
 
     with TemporaryDirectory() as folder:
-        found = results.check(grid, resolve_device(device), Store(Path(folder)), runs)
-    for name, moved, far in found:
+        compared = results.check(grid, resolve_device(device), Store(Path(folder)), runs)
+    for name, moved, far in compared:
         typer.echo(f"{name}: {'the same numbers' if moved == 0 else f'{moved:.1g} apart, relative'}{', too far' * far}")
-    if any(far for *_, far in found):
+    if any(far for *_, far in compared):
         raise typer.Exit(1)

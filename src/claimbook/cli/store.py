@@ -29,7 +29,8 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     wanted = list(everything(plan.make(profile, device, "", stored=True)).values())
     missing = default().missing(wanted)
     print_table(
-        ("kind", "name", "state"), [(one.kind, one.name, "missing" if one in missing else "fresh") for one in wanted]
+        ("kind", "name", "state"),
+        [(part.kind, part.name, "missing" if part in missing else "fresh") for part in wanted],
     )
     runs = len(default().paths("run"))
     typer.echo(f"\n{len(wanted) - len(missing)} of {len(wanted)} fresh; {runs} training runs in {default().root}")

@@ -39,7 +39,7 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     """What each job computes; the code of a task is looked up once."""
     code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
-    return [runs.computation(one.task, one.config, data=one.data, device=device, code=code[one.task]) for one in jobs]
+    return [runs.computation(job.task, job.config, data=job.data, device=device, code=code[job.task]) for job in jobs]
 
 
 def planned(grid: str, profile: str, device: str) -> list[tuple[Job, Computation]]:
@@ -81,7 +81,9 @@ def leave_mark(grid: str, source: str, profile: str, device: str) -> None:
     wanted = computations(grids()[grid](profile, source.__eq__), device)
     if not store.missing(wanted):
         with store.locked(mark), store.writing(mark) as (folder, seal):
-            (folder / "runs.txt").write_text("".join(f"{one.name} {one.key}\n" for one in wanted), "utf-8")
+            (folder / "runs.txt").write_text(
+                "".join(f"{wanted_run.name} {wanted_run.key}\n" for wanted_run in wanted), "utf-8"
+            )
             seal(meter.read(device, (source,)))
 
 

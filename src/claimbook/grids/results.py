@@ -54,7 +54,7 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
     profile = bundled.record(grid)["profile"]
     if not profile:
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
-    found, codes = [], {}
+    moves, codes = [], {}
     both = [(job, brought) for job, run in planned(grid, profile, device) if (brought := bundled.find(run))]
     if not both:
         raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, profile))}")
@@ -62,13 +62,13 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
         run = computed(job, device, store)
         moved = _moved(brought, run.metrics, job.condense(run.arrays))
         agrees = moved <= (METRICS if run.metrics else NUMBERS)  # NaN does not
-        found.append((f"{job.name} {brought.key[:12]}", moved, not agrees))
+        moves.append((f"{job.name} {brought.key[:12]}", moved, not agrees))
         codes[job.name] = bundled.code(job.name)
-    if not any(far for *_, far in found) and codes.keys() == {job.name for job, _ in both}:
-        about = {"code": codes, "runs": len(found), "difference": max(moved for _, moved, _ in found)}
+    if not any(far for *_, far in moves) and codes.keys() == {job.name for job, _ in both}:
+        about = {"code": codes, "runs": len(moves), "difference": max(moved for _, moved, _ in moves)}
         date = datetime.now(UTC).date().isoformat()
         bundled.add_check(grid, about | {"date": date, "device": device_name(device)})
-    return found
+    return moves
 
 
 def _shortest(both: Sequence[tuple[Job, bundled.Bundled]], count: int) -> list[tuple[Job, bundled.Bundled]]:

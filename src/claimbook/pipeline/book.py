@@ -69,7 +69,10 @@ def execute(plan: Plan, cores: int) -> None:
     missing = default().missing(plan.notebooks[name] for name in plan.selected)
     # Chapters with grids train, which takes longest: they start first, so that no core idles at the end.
     missing.sort(key=lambda chapter: not any(part.startswith("trained ") for part in chapter.parts))
-    tasks = [Task(one, ("step", "notebook", one.name), one.settings.get("device") == "cuda") for one in missing]
+    tasks = [
+        Task(chapter, ("step", "notebook", chapter.name), chapter.settings.get("device") == "cuda")
+        for chapter in missing
+    ]
     share = 1
     if names := ", ".join(task.wanted.name for task in tasks if task.gpu):
         share = 1 if plan.profile == "paper" else gpu_shares(cores)
@@ -86,14 +89,14 @@ def _check_stored(plan: Plan) -> None:
         raise BookError(
             f"STORED=1: {default().root} lacks {len(missing)} of {len(plan.notebooks)} chapters and the outcomes of "
             f"{len(undecided)} of {len(plan.evidence)} test modules: "
-            f"{', '.join(one.name for one in (missing + undecided)[:5])}, ...; copy them into the store "
+            f"{', '.join(entry.name for entry in (missing + undecided)[:5])}, ...; copy them into the store "
             "(`claimbook why NAME` says what differs), or take STORED=partial or none"
         )
 
 
 def _decide(plan: Plan, cores: int) -> None:
     """Run the test modules of claims whose outcomes are not in the store; a failing test is evidence too."""
-    files = [file_of(one.name).as_posix() for one in default().missing(plan.evidence.values())]
+    files = [file_of(wanted.name).as_posix() for wanted in default().missing(plan.evidence.values())]
     if not files:
         return
     log = BUILD / "logs" / "evidence.log"
@@ -102,7 +105,7 @@ def _decide(plan: Plan, cores: int) -> None:
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     with progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
-    if undecided := [file_of(one.name).as_posix() for one in default().missing(plan.evidence.values())]:
+    if undecided := [file_of(wanted.name).as_posix() for wanted in default().missing(plan.evidence.values())]:
         raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
 
 
@@ -113,7 +116,7 @@ def _show(plan: Plan, cores: int) -> None:
         _run("claimbook.cli", "step", "pages", str(cores))
     if not (entry := entry or default().find(wanted)):
         raise BookError("the book is not finished: its pages could not be rendered, see above")
-    pages.show(pages.found(plan.notebooks), entry)
+    pages.show(pages.stored(plan.notebooks), entry)
 
 
 def step(name: str, argument: str) -> None:

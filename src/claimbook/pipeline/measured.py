@@ -74,9 +74,12 @@ def _machines(files: Sequence[File]) -> str:
     """On what it was measured, in a sentence; empty where no file says it."""
     machines = [file["machine"] for file in files if "machine" in file]
     kinds = sorted(
-        {f"{one['cores']} cores ({one['cpu']})" + (f" and {one['gpu']}" if one.get("gpu") else "") for one in machines}
+        {
+            f"{machine['cores']} cores ({machine['cpu']})" + (f" and {machine['gpu']}" if machine.get("gpu") else "")
+            for machine in machines
+        }
     )
-    versions = sorted({str(one["torch"]) for one in machines})
+    versions = sorted({str(machine["torch"]) for machine in machines})
     return f"Measured on {' and '.join(kinds)} with torch {', '.join(versions)}." if machines else ""
 
 

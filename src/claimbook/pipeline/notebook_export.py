@@ -71,15 +71,15 @@ def install(package: str) -> str:
 
 def glued(chapter: Mapping[str, Any]) -> dict[str, str]:
     """What the prose shows of the code's numbers and sentences, by name: numbers as printed, sentences in Markdown."""
-    found = {}
+    values = {}
     for cell in chapter["cells"]:
         for output in cell.get("outputs", ()):
             mark, data = noted(output), output.get("data", {})
             if "result" in mark:
-                found[mark["result"]] = str(literal_eval("".join(data[f"{RECORD}text/plain"])))
+                values[mark["result"]] = str(literal_eval("".join(data[f"{RECORD}text/plain"])))
             elif "sentence" in mark:
-                found[mark["sentence"]] = mark["text"]
-    return found
+                values[mark["sentence"]] = mark["text"]
+    return values
 
 
 def link(address: str, target: str) -> str:
@@ -92,26 +92,26 @@ def link(address: str, target: str) -> str:
 def text(source: str, values: Mapping[str, str], book: Book) -> str:
     """A cell's text with its roles, labels, commands and links to pages resolved."""
 
-    def role(found: re.Match[str]) -> str:
-        match found["role"], found["text"]:
+    def role(matched: re.Match[str]) -> str:
+        match matched["role"], matched["text"]:
             case None, _:
-                return found[0]  # code
+                return matched[0]  # code
             case (("glue:text" | "glue:md"), name):
                 return text(values.get(name.removesuffix(":myst"), "…"), values, book)
             case "claim", name:
                 verdict, place = book.verdicts[name], link(book.address, f"../book/register.html#claim-{name}")
                 return f"[{MARKS[verdict]} {name}: {verdict}]({place})"
             case _:
-                return book.resolve(" ".join(found[0].split()))
+                return book.resolve(" ".join(matched[0].split()))
 
-    def tag(found: re.Match[str]) -> str:
-        printed = re.search(r"\d[\d.]*", book.resolve(f"{{eq}}`{found['label']}`"))
+    def tag(matched: re.Match[str]) -> str:
+        printed = re.search(r"\d[\d.]*", book.resolve(f"{{eq}}`{matched['label']}`"))
         return f"\\tag{{{printed[0]}}}\n$$" if printed else "$$"
 
     source = _NUMBERED.sub(tag, _LABEL.sub("", _ROLE.sub(role, source)))
     for command, meaning in book.macros.items():
         source = re.sub(rf"\\{command}(?![a-zA-Z])", meaning.replace("\\", r"\\"), source)
-    return _LINK.sub(lambda found: link(book.address, f"{found['path']}.html{found['anchor'] or ''}"), source)
+    return _LINK.sub(lambda matched: link(book.address, f"{matched['path']}.html{matched['anchor'] or ''}"), source)
 
 
 def _cell(cell: Mapping[str, Any], values: Mapping[str, str], book: Book) -> dict[str, Any]:

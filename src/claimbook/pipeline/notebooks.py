@@ -72,11 +72,11 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     # Not below the project: the path of a named socket has little room.
     place = "/tmp" if Path("/tmp").is_dir() else None
     kernel = TemporaryDirectory(prefix="sumexp-kernel-", dir=place, ignore_cleanup_errors=True)
-    with log.open("w", encoding="utf-8") as output, kernel as own:
-        os.environ |= SURROUNDINGS | dict.fromkeys(("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"), own)
+    with log.open("w", encoding="utf-8") as output, kernel as scratch:
+        os.environ |= SURROUNDINGS | dict.fromkeys(("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"), scratch)
         os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
         try:
-            _execute(source, values, ran, output, own)
+            _execute(source, values, ran, output, scratch)
         except Exception as error:
             said = _said(error, path, ran, output)
             for notebook in ran:

@@ -16,8 +16,8 @@ def literal(text: str) -> str:
 
 def noted(output: Mapping[str, Any]) -> Mapping[str, Any]:
     """What the code of a notebook notes of an output: the name of a figure or number, a sentence, a guard."""
-    found: Mapping[str, Any] = output.get("metadata", {}).get("sumexp", {})
-    return found
+    mark: Mapping[str, Any] = output.get("metadata", {}).get("sumexp", {})
+    return mark
 
 
 def staged(output: Mapping[str, Any]) -> dict[str, Any]:

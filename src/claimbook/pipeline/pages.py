@@ -29,7 +29,7 @@ KEPT = 8
 Shown = Mapping[str, Entry | None]
 
 
-def found(wanted: Mapping[str, Computation]) -> dict[str, Entry | None]:
+def stored(wanted: Mapping[str, Computation]) -> dict[str, Entry | None]:
     """For each chapter its execution, or for each test module its evidence; None where there is none yet."""
     return {name: default().find(computation) for name, computation in wanted.items()}
 
@@ -39,7 +39,7 @@ def computation(plan: Plan) -> Computation:
 
     The package counts as it stands, since pages show docstrings and code.
     """
-    files, shown, decided = sources(), found(plan.notebooks), found(plan.evidence)
+    files, shown, decided = sources(), stored(plan.notebooks), stored(plan.evidence)
     entries = {f"chapter {name}": entry.computation.key if entry else "none" for name, entry in shown.items()}
     # The same tests may end otherwise when they are run again.
     files |= {f"evidence {name}": entry.path / outcomes.FILE for name, entry in decided.items() if entry}
@@ -81,7 +81,7 @@ def make(plan: Plan, jobs: int) -> None:
 
 def _render(plan: Plan, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
-    shown, decided = found(plan.notebooks), found(plan.evidence)
+    shown, decided = stored(plan.notebooks), stored(plan.evidence)
     staging.stage(STAGE, shown)
     entries = register.decide(register.load(CLAIMS), _ended(decided))
     write_text(folder / "register.json", register.to_json(entries))
@@ -98,9 +98,12 @@ def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
     fields = {"wall": "seconds", "CPU": "cpu_seconds", "peak memory": "peak_memory", "device": "device"}
     fields["finished (UTC)"] = "finished"
     return {
-        "cost": [{"notebook": one.name, **{k: getattr(how, v) for k, v in fields.items()}} for one, how in made],
+        "cost": [
+            {"notebook": chapter.name, **{k: getattr(how, v) for k, v in fields.items()}} for chapter, how in made
+        ],
         "origin": [
-            {"notebook": one.name, **how.more, "data sets present": how.data, "key": one.key} for one, how in made
+            {"notebook": chapter.name, **how.more, "data sets present": how.data, "key": chapter.key}
+            for chapter, how in made
         ],
         "versions": [
             {"package": name, "version": number}

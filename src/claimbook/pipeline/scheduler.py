@@ -37,7 +37,7 @@ def run(tasks: Sequence[Task], cores: int, *, share: int = 1) -> list[Task]:
         try:
             while waiting or running:
                 for task in [*waiting]:
-                    if len(running) < cores and task.gpu + sum(one.gpu for one in running.values()) <= share:
+                    if len(running) < cores and task.gpu + sum(other.gpu for other in running.values()) <= share:
                         waiting.remove(task)
                         running[threads.submit(_run, task)] = task
                 for ended in wait(running, return_when=FIRST_COMPLETED).done:

@@ -84,7 +84,9 @@ def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     shown = " ".join(" ".join(said).split())
     for guard in (mark["guard"] for mark in marks if "guard" in mark):
         if " ".join(guard.split()) not in shown:
-            raise BookError(f"{source_path(name)} guards {guard!r}, which it does not say: fix the one or the other")
+            raise BookError(
+                f"{source_path(name)} guards {guard!r}, which it does not say: change the text or the guard"
+            )
 
 
 def _clean(cell: dict[str, Any], execution: Entry | None) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def why(name: str, plan: Plan) -> list[str]:
     same = [entry for entry in earlier if entry.computation.settings == wanted.settings]
     last = (same or earlier)[-1]
     changed = wanted.differences(last.computation)
-    return [f"{name}: missing; since {last.provenance.date} UTC", *(f"  {one}" for one in changed)]
+    return [f"{name}: missing; since {last.provenance.date} UTC", *(f"  {change}" for change in changed)]
 
 
 def leftovers() -> list[Path]:
@@ -43,15 +43,15 @@ def leftovers() -> list[Path]:
     What today's code would ask for at any profile, here or on a machine with a GPU, stays, and so do the last pages.
     """
     store, book = default(), plans.make(PROFILES[0], "cpu", "", stored=True)
-    kept = {one.key for one in book.evidence.values()}
+    kept = {wanted.key for wanted in book.evidence.values()}
     for place in ({"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")):
         kept |= {notebook(name, place).key for name in book.notebooks}
-        kept |= {one.key for name in book.notebooks for one in _marks(name, **place)}
+        kept |= {mark.key for name in book.notebooks for mark in _marks(name, **place)}
     kept |= {entry.computation.key for entry in store.entries("pages")[-1:]}
-    kept |= {one.key for one in parts.current(entry.computation for entry in store.entries("run"))}
-    kept |= {f"{one.key}.checkpoint" for one in parts.current(_half_done()) if store.find(one) is None}
-    found = (path for kind in KINDS for path in store.root.glob(f"{kind}/*/*"))
-    return sorted(path for path in found if path.name not in kept and re.match(r"[0-9a-f]{64}(\.|$)", path.name))
+    kept |= {run.key for run in parts.current(entry.computation for entry in store.entries("run"))}
+    kept |= {f"{run.key}.checkpoint" for run in parts.current(_half_done()) if store.find(run) is None}
+    paths = (path for kind in KINDS for path in store.root.glob(f"{kind}/*/*"))
+    return sorted(path for path in paths if path.name not in kept and re.match(r"[0-9a-f]{64}(\.|$)", path.name))
 
 
 def _marks(chapter: str, profile: str, device: str) -> Iterator[Computation]:

@@ -111,9 +111,9 @@ def code_of(named: Mapping[str, str]) -> str:
 
 def origin(keys: Iterable[str]) -> str:
     """The origin of the runs with these keys if any came with the book; else empty."""
-    found = [run for run in _known().values() if run.key in set(keys)]
-    changed = ", and its code has changed since" * any(run.is_stale for run in found)
-    return f"came with the book{changed}" if found else ""
+    runs = [run for run in _known().values() if run.key in set(keys)]
+    changed = ", and its code has changed since" * any(run.is_stale for run in runs)
+    return f"came with the book{changed}" if runs else ""
 
 
 @cache
@@ -148,7 +148,7 @@ def add_check(grid: str, check: Mapping[str, Any]) -> None:
     """Record that some runs of a file were recomputed; the last check of the same code counts."""
     path, _ = files(grid)
     old = json.loads(path.read_text("utf-8"))
-    _write(path, old | {"checks": [one for one in old["checks"] if one["code"] != check["code"]] + [dict(check)]})
+    _write(path, old | {"checks": [known for known in old["checks"] if known["code"] != check["code"]] + [dict(check)]})
     record.cache_clear()
 
 

@@ -130,11 +130,11 @@ class Store:
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
         """All undamaged entries of a kind and name, oldest first."""
-        found = []
+        entries = []
         for path in self.paths(kind, name):
             with suppress(DamagedError):
-                found.append(read(path))
-        return sorted(found, key=lambda entry: entry.provenance.finished)
+                entries.append(read(path))
+        return sorted(entries, key=lambda entry: entry.provenance.finished)
 
     def remove(self, path: Path) -> bool:
         """Remove an entry, a checkpoint or a part; whether it is gone: it stays if a process is computing it."""

@@ -53,7 +53,7 @@ def present(names: Iterable[str]) -> list[str]:
 def declared(names: Iterable[str]) -> dict[str, str]:
     """A digest of the checksums that the files of each data set must have; ``included`` for a set without files."""
     files = {name: datasets()[name].files for name in names}
-    return {name: digest(*(one.sha256 for one in those)) if those else "included" for name, those in files.items()}
+    return {name: digest(*(file.sha256 for file in those)) if those else "included" for name, those in files.items()}
 
 
 def datasets() -> Mapping[str, Any]:
@@ -133,8 +133,8 @@ def _needed(name: str) -> set[str]:
 def imports(*codes: str) -> frozenset[str]:
     """The modules of the package that code names, by import or as ``package.x``; what does not parse names none."""
     named, known = {name for code in codes for name in _names(code)}, _modules()
-    found = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
-    return frozenset(filter(None, found))
+    reached = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
+    return frozenset(filter(None, reached))
 
 
 @cache
@@ -177,7 +177,11 @@ def _required(distribution: str) -> frozenset[str]:
         wanted = map(Requirement, metadata.requires(distribution) or ())
     except metadata.PackageNotFoundError:
         return frozenset()
-    return frozenset(one.name for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""}))
+    return frozenset(
+        requirement.name
+        for requirement in wanted
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    )
 
 
 def _path(module: str) -> Path:
@@ -197,17 +201,17 @@ def _names(code: str) -> frozenset[str]:
         nodes = [*ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code)))]
     except SyntaxError:
         return frozenset()
-    found, aliases = set(), dict(zip(PACKAGES, PACKAGES, strict=True))
+    imported, aliases = set(), dict(zip(PACKAGES, PACKAGES, strict=True))
     for node in nodes:
         match node:
             case ast.Import(names=names):
                 aliases |= {alias.asname: alias.name for alias in names if alias.asname}
-                found |= {alias.name for alias in names}
+                imported |= {alias.name for alias in names}
             case ast.ImportFrom(module=str(module), names=names):
-                found |= {f"{module}.{alias.name}" for alias in names}
+                imported |= {f"{module}.{alias.name}" for alias in names}
     for node in nodes:
         if isinstance(node, ast.Attribute):
             root, *rest = ast.unparse(node).split(".")
             if root in aliases:
-                found.add(".".join((aliases[root], *rest)))
-    return frozenset(found)
+                imported.add(".".join((aliases[root], *rest)))
+    return frozenset(imported)
