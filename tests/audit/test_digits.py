@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp.audit._effects import Truth, effect, minimum
-from sumexp.audit._rows import given
+from sumexp.audit._rows import given, groups
 from sumexp.audit._setup import Floats, Setup, Weights, read_setup
 from sumexp.audit._text import nats
 from sumexp.negatives.consistency import factors, minimiser, multiset_losses
@@ -33,8 +33,8 @@ def tables() -> dict[str, NDArray[np.int64]]:
     return {name: np.asarray(values, dtype=np.int64) for name, values in shapes.items()}
 
 
-def exact(counts: NDArray[np.int64], how: Setup, p: Floats, start: Floats) -> float:
-    """The divergence of the minimum over single classes, by the search of `sumexp.negatives.consistency`.
+def exact(counts: NDArray[np.int64], how: Setup, p: Floats, start: Floats) -> Floats:
+    """The scores of single classes with labels at the minimum, by the search of `sumexp.negatives.consistency`.
 
     The risk is convex, so that where the search starts changes how long it takes and not where it ends.
     """
@@ -48,7 +48,7 @@ def exact(counts: NDArray[np.int64], how: Setup, p: Floats, start: Floats) -> fl
 
     truth = torch.from_numpy(p)[labels]
     found = minimiser(all_losses if labels.all() else losses, truth, torch.from_numpy(start)[labels], tol=1e-6)
-    return float(truth @ (truth.log() - found.log_softmax(-1)))
+    return np.asarray(found.log_softmax(-1).numpy())
 
 
 def of_bins(truth: Truth, how: Setup) -> Floats:
@@ -71,15 +71,23 @@ def of_bins(truth: Truth, how: Setup) -> Floats:
 def test_the_divergence_is_right_to_the_digits_that_are_printed(
     name: str, sampler: str, weights: Weights, hits: Hits, m: int, sigma: float
 ) -> None:
-    """Within a unit of the last digit: half of it for rounding, half for the bins."""
+    """Within a unit of the last digit: half for rounding, half for the bins; and what each group learns."""
     counts = tables()[name]
     p = counts * np.exp(sigma * np.random.default_rng(0).standard_normal(CLASSES))
     p /= p.sum()
     prior = counts / counts.sum()
     how = read_setup(prior, sampler, weights, hits, m, None)
     truth = Truth(given(counts, prior), p, how)
-    text, expected = nats(effect(truth, how).kl), exact(counts, how, p, of_bins(truth, how))
-    assert abs(float(text) - expected) <= unit(text)
+    found, scores = effect(truth, how), exact(counts, how, p, of_bins(truth, how))
+    law, text = p[counts > 0], nats(found.kl)
+    error = scores - np.log(law) + law @ (np.log(law) - scores)
+    assert abs(float(text) - law @ (np.log(law) - scores)) <= unit(text)
+    member = np.eye(3)[groups(counts)[counts > 0]]
+    number = np.maximum(member.sum(0), 1)
+    assert found.items == pytest.approx(error @ member / number, abs=0.03 * (1 + abs(error).mean()))
+    assert found.learned == pytest.approx(np.exp(scores) @ member, abs=0.01)
+    best = set(np.argsort(-law)[:10]) & set(np.argsort(-scores)[:10])
+    assert found.overlap == pytest.approx(len(best), abs=1)
 
 
 def unit(text: str) -> float:

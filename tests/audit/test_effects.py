@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp.audit._effects import Truth, divergence, effect, minimum
-from sumexp.audit._rows import given, groups
+from sumexp.audit._rows import given
 from sumexp.audit._setup import Setup, Weights, read_setup
 from sumexp.audit.results import SMALL
 from sumexp.negatives import race
@@ -56,32 +56,6 @@ def test_closed_forms(sampler: str, weights: Weights, hits: Hits, power: float |
     if power == 0:
         assert found.kl < 1e-10
         assert found.overlap == 10
-
-
-@pytest.mark.parametrize(
-    "weights, hits, m", [("importance", "mask", 31), ("relative", "mask", 63), ("none", "keep", 5)]
-)
-def test_bins_agree_with_whole_classes(weights: Weights, hits: Hits, m: int) -> None:
-    counts, prior, p = zipf(600, sigma=2.0)
-    how = read_setup(prior, "within-batch", weights, hits, m, None)
-    found = effect(Truth(given(counts, prior), p, how), how)
-    log_q = torch.from_numpy(prior).log()
-    a = b = torch.zeros(600)
-    if weights in ("importance", "relative"):
-        a, b = factors(weights, log_q, m, hits=hits)
-    scores = minimiser(multiset_losses(log_q, m, (a.double(), b.double()), hits, 1e-9), torch.from_numpy(p), tol=1e-6)
-    expected = kl(p, scores.numpy())
-    assert found.kl == pytest.approx(expected, rel=1e-2)
-    error = scores.numpy() - np.log(p)
-    error -= p @ error
-    group = groups(counts)
-    for g in range(3):
-        part = group == g
-        assert found.items[g] == pytest.approx(error[part].mean(), abs=0.03 * (1 + abs(error).mean()))
-        learned = np.exp(scores.numpy() - scores.numpy().max())
-        assert found.learned[g] == pytest.approx(learned[part].sum() / learned.sum(), abs=0.01)
-    best = set(np.argsort(-p)[:10]) & set(np.argsort(-scores.numpy())[:10])
-    assert found.overlap == pytest.approx(len(best), abs=1)
 
 
 def test_training_ends_where_the_audit_says() -> None:
