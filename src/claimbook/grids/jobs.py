@@ -78,12 +78,8 @@ def missing(grid: str, profile: str, device: str) -> list[Task]:
 def leave_mark(grid: str, source: str, profile: str, device: str) -> None:
     """Record in the store that it has all runs of a grid on a data set, if it has."""
     store, meter, mark = default(), Meter(), complete_grids.mark(grid, source, profile, device)
-    wanted = computations(grids()[grid](profile, source.__eq__), device)
-    if not store.missing(wanted):
-        with store.locked(mark), store.writing(mark) as (folder, seal):
-            (folder / "runs.txt").write_text(
-                "".join(f"{wanted_run.name} {wanted_run.key}\n" for wanted_run in wanted), "utf-8"
-            )
+    if not store.missing(computations(grids()[grid](profile, source.__eq__), device)):
+        with store.locked(mark), store.writing(mark) as (_, seal):
             seal(meter.read(device, (source,)))
 
 

@@ -73,14 +73,10 @@ def _table(rows: Sequence[Row]) -> str:
 def _machines(files: Sequence[File]) -> str:
     """On what it was measured, in a sentence; empty where no file says it."""
     machines = [file["machine"] for file in files if "machine" in file]
-    kinds = sorted(
-        {
-            f"{machine['cores']} cores ({machine['cpu']})" + (f" and {machine['gpu']}" if machine.get("gpu") else "")
-            for machine in machines
-        }
-    )
+    gpus = [f" and {gpu}" if (gpu := machine.get("gpu")) else "" for machine in machines]
+    kinds = {f"{machine['cores']} cores ({machine['cpu']}){gpu}" for machine, gpu in zip(machines, gpus, strict=True)}
     versions = sorted({str(machine["torch"]) for machine in machines})
-    return f"Measured on {' and '.join(kinds)} with torch {', '.join(versions)}." if machines else ""
+    return f"Measured on {' and '.join(sorted(kinds))} with torch {', '.join(versions)}." if machines else ""
 
 
 def _shown(head: str, cell: Any) -> str:

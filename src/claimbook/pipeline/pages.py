@@ -26,6 +26,9 @@ HTML = BUILD / "html"
 KEPT = 8
 """How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
+COST = {"wall": "seconds", "CPU": "cpu_seconds", "peak memory": "peak_memory", "device": "device"}
+COST["finished (UTC)"] = "finished"
+
 Shown = Mapping[str, Entry | None]
 
 
@@ -94,22 +97,13 @@ def _render(plan: Plan, folder: Path, jobs: int) -> None:
 
 def executions(entries: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
     """The rows of executed notebooks: their ``cost``, their ``origin``, and the ``versions`` they were made with."""
-    made = [(entry.computation, entry.provenance) for entry in entries]
-    fields = {"wall": "seconds", "CPU": "cpu_seconds", "peak memory": "peak_memory", "device": "device"}
-    fields["finished (UTC)"] = "finished"
-    return {
-        "cost": [
-            {"notebook": chapter.name, **{k: getattr(how, v) for k, v in fields.items()}} for chapter, how in made
-        ],
-        "origin": [
-            {"notebook": chapter.name, **how.more, "data sets present": how.data, "key": chapter.key}
-            for chapter, how in made
-        ],
-        "versions": [
-            {"package": name, "version": number}
-            for name, number in sorted({item for _, how in made for item in how.versions.items()})
-        ],
-    }
+    cost, origin, versions = [], [], set()
+    for entry in entries:
+        name, made = {"notebook": entry.computation.name}, entry.provenance
+        cost.append(name | {head: getattr(made, field) for head, field in COST.items()})
+        origin.append(name | dict(made.more) | {"data sets present": made.data, "key": entry.computation.key})
+        versions |= set(made.versions.items())
+    return {"cost": cost, "origin": origin, "versions": [{"package": p, "version": v} for p, v in sorted(versions)]}
 
 
 def show(chapters: Shown, pages: Entry) -> None:
