@@ -56,7 +56,7 @@ def drawn(law: samplers.Sampler, **options: Any) -> Call:
     return call
 
 
-HISTORY = [[1], [2], [], [4]]
+HISTORY, COUNTS = [[1], [2], [], [4]], torch.arange(50, 0, -1)
 CALLS: dict[str, Call] = {
     **{f"in_batch, {c}": of_scores(correct=c, label_smoothing=0.1, positives=POSITIVES[0]) for c in CORRECTIONS},
     "in_batch, sparse": of_scores(positives=POSITIVES[1]),
@@ -88,6 +88,10 @@ CALLS: dict[str, Call] = {
         )
         for options in ({"hits": "redraw"}, {"hits": "mask", "shared": True}, {"exclude": HISTORY})
     },
+    "unigram": lambda z: samplers.unigram(COUNTS.to(z.device)).log_prob(OWN),
+    "LogUniform": lambda z: samplers.LogUniform(50, counts=COUNTS.to(z.device)).log_prob(OWN),
+    "whole numbers": lambda z: functional.in_batch(z, IDS.to(z.device), log_q=-IDS.to(z.device)),
+    "whole weights": lambda z: functional.info_nce(z[:, 0], z[:, 1:4], weights=COUNTS[:3].to(z.device)),
     "within_batch": lambda z: samplers.within_batch(OWN.to(z.device), LOG_Q, union=True).log_q,
     "relative": lambda z: samplers.relative(torch.log_softmax(z, -1), ROWS[:, None]),
     "tail": lambda z: samplers.tail(torch.log_softmax(z, -1), 3, LOG_Q, ROWS[:, None]),

@@ -82,22 +82,3 @@ def test_distributions_on_a_device_without_double_precision(kind: Any, noise: An
     with without_double():
         there = [one.cpu() for one in found(*(given.to(NAME) for given in (loc, prior, tau, value)))]
     torch.testing.assert_close(there, wanted)
-
-
-@pytest.mark.skipif(GPU, reason="only the stand-in refuses double precision")
-def test_whole_numbers_on_a_device_without_double_precision() -> None:
-    counts, scores = torch.arange(50, 0, -1), torch.eye(3)
-
-    def found(counts: Tensor, scores: Tensor) -> list[Tensor]:
-        ids, weights = counts[:3] % 3, counts[:9].view(3, 3)
-        laws = (samplers.unigram(counts, 0.75), samplers.LogUniform(50, counts=counts))
-        losses = (
-            functional.in_batch(scores, ids, log_q=-ids),
-            functional.sampled_softmax(scores[0], scores, weights=weights),
-        )
-        return [*(law.log_prob(ids) for law in laws), *losses]
-
-    wanted = found(counts, scores)
-    with without_double():
-        there = [one.cpu() for one in found(counts.to(NAME), scores.to(NAME))]
-    torch.testing.assert_close(there, wanted, check_dtype=False, rtol=1e-5, atol=1e-6)

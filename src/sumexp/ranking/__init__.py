@@ -1,10 +1,4 @@
-r"""What a softmax cross entropy promises about a rank, and which sampled losses still promise it.
-
-- `_metrics`: reciprocal rank, recall, precision, average precision and NDCG, with a stated rule for ties;
-- `_places`: relevant items by their labels, scores in chunks, and where the ones stand by the others;
-- `_scores`, `_counting`: what is handed over, as tensors that sort, and how many scores are above given ones;
-- `_bounds`: from a cross entropy to ranks and back, and the losses of which that is true;
-- `sampled`: the exact criterion for sampled losses, and what each of them bounds instead.
+r"""Ranking metrics, what a softmax cross entropy promises about them, and which sampled losses still promise it.
 
 **Metrics.** A list of scores is sorted in descending order. Where scores tie, the order is not given by the scores, so
 every metric takes a rule:
