@@ -43,9 +43,7 @@ def test_a_roulette_is_unbiased_with_1_875_reads() -> None:
 @pytest.mark.claim("bias-conclusion", shows="correction", evidence="exact")
 @given(st.lists(st.fractions(Q(1, 30), 30, max_denominator=30), min_size=4, max_size=4), st.data())
 @settings(max_examples=40, deadline=None)
-def test_unbiased_at_every_point_as_soon_as_all_are_read_with_positive_probability(
-    a: list[Fraction], data: st.DataObject
-) -> None:
+def test_unbiased_as_soon_as_all_are_read_with_positive_probability(a: list[Fraction], data: st.DataObject) -> None:
     steps = data.draw(st.lists(st.fractions(Q(1, 5), 1, max_denominator=5), min_size=3, max_size=3))
     survival = [Q(1), steps[0], steps[0] * steps[1], steps[0] * steps[1] * steps[2]]
     roulette = estimators.roulette(survival)

@@ -225,10 +225,7 @@ def test_two_reads_of_two_values_by_hand() -> None:
     assert minimax.limit(7, 0).error == Q(1, 2)
 
 
-@pytest.mark.parametrize(
-    "n,expected",
-    [(64, (4, 6, 12, 20)), (256, (8, 11, 23, 40)), (1024, (16, 22, 46, 79))],
-)
+@pytest.mark.parametrize("n,expected", [(64, (4, 6, 12, 20)), (256, (8, 11, 23, 40)), (1024, (16, 22, 46, 79))])
 def test_reads_needed_for_a_given_bias(n: int, expected: tuple[int, ...]) -> None:
     # A table computed elsewhere: the least k with worst bias <= .4, 1/3, .1, .01 in the limit case.
     biases = (Q(2, 5), Q(1, 3), Q(1, 10), Q(1, 100))

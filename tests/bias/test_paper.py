@@ -214,10 +214,9 @@ def test_more_draws_never_raise_the_bias(a: list[Fraction], data: st.DataObject)
 
 @pytest.mark.claim("bias-larger-k", shows="statement", evidence="proof")
 def test_a_sum_of_k_draws_is_the_mean_of_its_leave_one_out_sums() -> None:
-    # X_k = (1/k) sum_j x_j; leaving out draw i, X^(i) = (1/(k-1)) sum_{j != i} x_j has the law of X_{k-1}. As
-    # mean_i X^(i) = X_k, Jensen for 1/(1+X), by its tangent, gives E 1/(1+X_k) <= E 1/(1+X_{k-1})
-    # for every k >= 2.
-    # Symbolic in k: draw j stands in k - 1 of the k sums, with weight 1/(k-1) each and 1/k for the mean.
+    # X_k = (1/k) sum_j x_j; leaving out draw i, X^(i) = (1/(k-1)) sum_{j != i} x_j has the law of X_{k-1}. As mean_i
+    # X^(i) = X_k, Jensen for 1/(1+X), by its tangent, gives E 1/(1+X_k) <= E 1/(1+X_{k-1}) for every k >= 2. Symbolic
+    # in k: draw j stands in k - 1 of the k sums, with weight 1/(k-1) each and 1/k for the mean.
     k = sp.symbols("k", integer=True, positive=True)
     assert sp.simplify((k - 1) * (1 / (k - 1)) * (1 / k) - 1 / k) == 0
 

@@ -68,18 +68,3 @@ def test_only_the_data_itself_reaches_minus_log_4() -> None:
     assert sp.simplify(sp.diff(g, r).subs(r, 1)) == 0
     assert sp.simplify(sp.diff(g, r, 2) - 1 / (r * (1 + r))) == 0  # > 0
     assert (p / (p + q)).subs(q, p) == sp.Rational(1, 2)
-
-
-@pytest.mark.claim("nce-gan-equilibrium", shows="statement", evidence="quadrature")
-@pytest.mark.parametrize("start", [[-1.0, 0.0, 1.0, 2.0], [0.0, 0.0, 0.0, 0.0], [-2.0, 3.0, -2.0, 3.0]])
-def test_a_generator_that_descends_the_best_value_ends_at_the_data(start: list[float]) -> None:
-    g = torch.tensor(start, dtype=torch.float64, requires_grad=True)
-    for _ in range(600):
-        q = g.softmax(0)
-        best = value(POP, q, best_discriminator(POP, q))
-        assert best.item() >= -LOG4 - 1e-13
-        (slope,) = torch.autograd.grad(best, g)
-        g = (g - 8 * slope).detach().requires_grad_()
-    assert best.item() == pytest.approx(-LOG4, abs=1e-13)
-    assert torch.allclose(q, POP, atol=1e-7)
-    assert torch.allclose(best_discriminator(POP, q), torch.full_like(POP, 0.5), atol=1e-7)

@@ -70,8 +70,6 @@ def test_noise_that_misses_a_negative_breaks_both_lemmas(m: int) -> None:
     assert seen == {Q(4)}
     assert sum(w) == 5
     assert w[T] / Q(4) - 1 != gradient.rational_gradient(w, T)[T] == w[T] / Q(5) - 1
-    with pytest.raises(ValueError, match="a law positive on all classes but the target"):
-        gradient.rational_expected_gradient(w, T, q, m)
 
 
 @pytest.mark.claim("nce-phi-form", shows="statement", evidence="proof")
@@ -174,7 +172,7 @@ def test_strict_jensen_by_the_tangent() -> None:
 @pytest.mark.claim("nce-lemma-C2-t", shows="correction", evidence="exact")
 @given(case=cases())
 @few
-def test_gradients_agree_exactly_for_the_best_noise_and_for_no_other(
+def test_gradients_agree_for_the_best_noise_and_for_no_other(
     case: tuple[list[Fraction], list[Fraction], int],
 ) -> None:
     w, q, m = case
@@ -217,7 +215,7 @@ def test_one_negative_may_be_right_although_the_partition_varies() -> None:
 @pytest.mark.claim("nce-lemma-C2-l", shows="statement", evidence="exact")
 @given(case=cases())
 @few
-def test_all_negatives_together_are_right_only_for_a_constant_partition(
+def test_all_negatives_need_a_constant_partition(
     case: tuple[list[Fraction], list[Fraction], int],
 ) -> None:
     # E[1/Z-hat | n_1 = l], averaged over l ~ q, is E[1/Z-hat]; so all equal to 1/Z give equality at the target too.

@@ -48,7 +48,7 @@ def test_the_mean_over_all_candidate_sets_is_the_population_loss(n: int, scale: 
 
 
 def test_the_word2vec_form_absorbs_the_number_of_negatives() -> None:
-    # Scores log pop(y|x) themselves: take log(m q) off all logits, and the loss is at its minimum, the entropy.
+    # Scores log pop(y|x) themselves: with log(m q) subtracted from each logit the loss is at its minimum, the entropy.
     n = 4
     x, y, chance = candidate_sets(n)
     possible = chance > 0

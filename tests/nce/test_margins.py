@@ -29,10 +29,7 @@ def test_a_finite_cross_entropy_is_least_at_the_law_itself_alone() -> None:
 
 
 @pytest.mark.claim("nce-gibbs", shows="correction", evidence="exact")
-@given(
-    a=st.lists(st.integers(1, 6), min_size=3, max_size=3),
-    b=st.lists(st.integers(1, 6), min_size=3, max_size=3),
-)
+@given(a=st.lists(st.integers(1, 6), min_size=3, max_size=3), b=st.lists(st.integers(1, 6), min_size=3, max_size=3))
 def test_divergence_is_zero_for_equal_laws_only(a: list[int], b: list[int]) -> None:
     p, q = [Q(v, sum(a)) for v in a], [Q(v, sum(b)) for v in b]
     divergence = rational.divergence(p, q)

@@ -56,9 +56,7 @@ def slope(
 @pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(3, 9), laws(3, 9), st.integers(1, 4))
 @settings(deadline=None, max_examples=30)
-def test_relative_weights_with_hits_kept_have_slope_zero_at_the_log_probabilities(
-    p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int
-) -> None:
+def test_relative_weights_with_hits_kept_are_right(p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int) -> None:
     # The loss is convex, so the zero of its slope is its minimum.
     assert slope(p, draws(q, m), q, keep=True) == [0, 0, 0]
 
@@ -83,9 +81,7 @@ def test_a_hit_of_the_only_draw_costs_a_constant(p: tuple[Fraction, ...], q: tup
 
 
 @given(laws(3, 9), laws(4, 9))
-def test_the_pairs_of_one_redrawn_negative_fix_p_over_one_minus_q(
-    p: tuple[Fraction, ...], q: tuple[Fraction, ...]
-) -> None:
+def test_pairs_of_one_redrawn_negative_fix_p_over_one_minus_q(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> None:
     q = tuple(x / sum(q[:3]) for x in q[:3])
     exp_f = tuple(a / (1 - b) for a, b in zip(p, q, strict=True))
     total = [Q(0)] * 3
@@ -105,10 +101,7 @@ def test_dropped_hits_push_towards_the_head(p: tuple[Fraction, ...], m: int) -> 
     """At the true scores and q = p the slope is p_l (C - psi(p_l)), psi(p) = m E 1/(2 + Bin(m-1, 1-p)) rising in p."""
 
     def psi(x: Fraction) -> Fraction:
-        return m * sum(
-            (comb(m - 1, k) * (1 - x) ** k * x ** (m - 1 - k) / Q(2 + k) for k in range(m)),
-            start=Q(0),
-        )
+        return m * sum((comb(m - 1, k) * (1 - x) ** k * x ** (m - 1 - k) / Q(2 + k) for k in range(m)), start=Q(0))
 
     got = slope(p, draws(p, m), p, keep=False)
     constants = {g / x + psi(x) for g, x in zip(got, p, strict=True)}
@@ -124,9 +117,7 @@ def test_dropped_hits_push_towards_the_head(p: tuple[Fraction, ...], m: int) -> 
 @pytest.mark.claim("sumexp-consistent", shows="statement", evidence="exact")
 @given(laws(3, 9), st.tuples(*[st.fractions(Q(1, 20), Q(19, 20), max_denominator=20)] * 3))
 @settings(deadline=None)
-def test_classes_in_the_set_by_independent_coins_with_hits_left_out(
-    p: tuple[Fraction, ...], pi: tuple[Fraction, ...]
-) -> None:
+def test_classes_by_independent_coins_with_hits_left_out(p: tuple[Fraction, ...], pi: tuple[Fraction, ...]) -> None:
     assert slope(p, list(coins(pi)), pi, keep=False) == [0, 0, 0]
 
 
@@ -175,9 +166,7 @@ WEIGHTS: tuple[Weights, ...] = ("constant", "importance", "relative", "tail")
 
 @given(scores, laws(3, 9), st.integers(1, 3), st.sampled_from(WEIGHTS), st.sampled_from(["keep", "mask", "redraw"]))
 @settings(deadline=None, max_examples=60)
-def test_losses_of_all_classes_at_once(
-    f: Tensor, q: tuple[Fraction, ...], m: int, weights: Weights, hits: Hits
-) -> None:
+def test_losses_of_every_class(f: Tensor, q: tuple[Fraction, ...], m: int, weights: Weights, hits: Hits) -> None:
     log_law = log_of(q)
     log_a, log_b = consistency.factors(weights, log_law, m, hits=hits, prior=log_q)
     got = consistency.multiset_losses(log_law, m, (log_a, log_b), hits)(f)
@@ -200,10 +189,8 @@ def test_losses_agree_with_the_implicit_loss_of_each_label(weights: Weights, hit
         return  # there the paper's convention makes all weights 0
     f, m = torch.tensor([1.0, -20.0, 15.0], dtype=torch.float64), 50
     by_label = implicit_losses([scheme(log_q, y, m, weights, hits, prior=log_q) for y in range(3)])
-    at_once = consistency.multiset_losses(
-        log_q, m, consistency.factors(weights, log_q, m, hits=hits, prior=log_q), hits
-    )
-    torch.testing.assert_close(at_once(f), by_label(f), rtol=1e-10, atol=0)
+    joint = consistency.multiset_losses(log_q, m, consistency.factors(weights, log_q, m, hits=hits, prior=log_q), hits)
+    torch.testing.assert_close(joint(f), by_label(f), rtol=1e-10, atol=0)
 
 
 @given(scores, st.tuples(*[st.floats(0.01, 0.99)] * 3))

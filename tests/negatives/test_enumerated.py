@@ -70,7 +70,7 @@ def test_the_covariance_is_the_effect_of_another_example(name: str) -> None:
 
 
 def pairwise(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-    """log q off all logits, each negative against the label by itself."""
+    """log q subtracted from every logit, each negative against the label by itself."""
     s = scores - log_q
     return counts @ torch.nn.functional.softplus(s.unsqueeze(1) - s)
 

@@ -252,9 +252,7 @@ def test_the_best_law_takes_the_loss_of_every_negative(classes: int) -> None:
 
     moves = torch.autograd.functional.jacobian(law, losses)[:, 1:]
     q = law(losses)
-    torch.testing.assert_close(
-        moves, q[:, None] * (torch.eye(classes - 1).double() - q) / losses[1:], rtol=1e-10, atol=0
-    )
+    torch.testing.assert_close(moves, q[:, None] * (torch.eye(classes - 1) - q) / losses[1:], rtol=1e-10, atol=0)
     assert bool((moves != 0).all())
 
 

@@ -27,7 +27,7 @@ FLAT = logs(0.28, 0.26, 0.24, 0.22), logs(0.4, 0.3, 0.2, 0.1)
 
 
 def baseline(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
-    """As the public code: log q off the negatives alone, log softmax."""
+    """As the public code: log q subtracted from the negatives alone, log softmax."""
     return -torch.log_softmax(torch.cat([scores[label, None], scores[kept] - log_q[kept]]), 0)[0]
 
 
@@ -69,22 +69,7 @@ def test_the_mean_gradient_of_the_public_code_is_zero_at_the_stationary_point(
     got = stationary(scheme, *laws, m)
     assert got.exp().sum().item() == pytest.approx(1, abs=1e-14)
     assert expected_step(scheme, got, *laws, m).abs().max() < 1e-10
-    assert expected_step(scheme, got + 1e-6 * laws[0], *laws, m).abs().max() > 1e-9  # and nowhere beside it
-
-
-@settings(deadline=None, max_examples=15)
-@given(
-    st.lists(st.integers(1, 30), min_size=2, max_size=4),
-    st.lists(st.integers(1, 30), min_size=4, max_size=4),
-    st.integers(1, 3),
-    st.sampled_from(SCHEMES),
-)
-def test_any_positive_laws_have_a_stationary_point(
-    labels: list[int], drawn: list[int], m: int, scheme: Published
-) -> None:
-    counts = torch.tensor(labels).double(), torch.tensor(drawn[: len(labels)]).double()
-    log_p, log_q = (torch.log(n / n.sum()) for n in counts)
-    assert expected_step(scheme, stationary(scheme, log_p, log_q, m), log_p, log_q, m).abs().max() < 1e-10
+    assert expected_step(scheme, got + 1e-6 * laws[0], *laws, m).abs().max() > 1e-9  # and at no point near it
 
 
 def importance(scores: Tensor, log_q: Tensor, label: int, kept: Tensor) -> Tensor:
@@ -134,11 +119,11 @@ def test_without_a_correction_the_logarithm_of_popularity_is_missing(m: int) -> 
 
 @pytest.mark.claim("since-logq-positive", shows="statement", evidence="exact")
 def test_the_positive_is_not_a_draw() -> None:
-    """In rational numbers: the sum over all classes by one draw, with the positive beside it or among the draws."""
+    """In rational numbers: the sum over all classes by one draw, with the positive added to it or among the draws."""
     values, q, label = (Fraction(2), Fraction(1), Fraction(5)), (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)), 1
-    beside = values[label] + sum(q[n] * values[n] / q[n] for n in range(3) if n != label)
+    added = values[label] + sum(q[n] * values[n] / q[n] for n in range(3) if n != label)
     among = sum(q[n] * (values[label] / q[label] + values[n] / q[n]) / 2 for n in range(3))
-    assert beside == sum(values) != among
+    assert added == sum(values) != among
 
 
 @pytest.mark.claim("since-logq-bias", shows="statement", evidence="exact")

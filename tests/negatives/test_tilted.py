@@ -107,7 +107,7 @@ def test_hardness_compresses_the_top_and_lifts_the_bottom() -> None:
     for beta in (0.5, 2.0, 8.0):
         got = tilted(log_p, log_q, beta=beta)
         floor = math.log(beta / (1 + beta))
-        assert got[2:].tolist() == pytest.approx([floor, floor], abs=1e-12)  # 40 nats apart, and not told apart
+        assert got[2:].tolist() == pytest.approx([floor, floor], abs=1e-12)  # 40 nats apart, and not distinguished
         gaps.append((got[0] - got[2]).item())
     assert gaps == sorted(gaps, reverse=True)
     steep = logs(*(torch.tensor([1.0, 2.0]) / torch.tensor([1.0, 2.0]).sum()).tolist())

@@ -64,6 +64,8 @@ def test_gradients(noise: batched.Common) -> None:
     theta = torch.stack([vector(0.3, -1.2, 2.0, 0.0), vector(0.0, 0.0, 0.0, -5.0)]).requires_grad_()
     for function in (batched.probabilities, batched.log_probabilities, batched.negative_entropy):
         assert torch.autograd.gradcheck(lambda x, f=function: f(x, noise), theta)
+    prior = vector(0.5, 1.0, -1.0, 0.2).log_softmax(-1).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x, log_p: batched.divergence(x, log_p, noise), (theta, prior))
     v = vector(1.0, -2.0, 0.5, 3.0)
     (ours,) = torch.autograd.grad((batched.probabilities(theta, noise) * v).sum(), theta)
     (per_row,) = torch.autograd.grad((argmax.probabilities(theta, noise) * v).sum(), theta)
@@ -116,8 +118,7 @@ def test_a_class_of_minus_infinity_is_no_class(noise: batched.Common, dtype: tor
 @pytest.mark.parametrize("noise", GRIDS, ids=str)
 @settings(deadline=None, max_examples=60)
 @given(
-    values=st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=12),
-    spread=st.sampled_from([1e-3, 1.0, 1e4]),
+    values=st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=12), spread=st.sampled_from([1e-3, 1.0, 1e4])
 )
 def test_properties(noise: batched.Common, dtype: torch.dtype, values: list[float], spread: float) -> None:
     theta = (torch.tensor(values, dtype=dtype) * (spread / 1e4)).requires_grad_()

@@ -17,8 +17,8 @@ def test_relaxit_takes_probabilities_for_logits() -> None:
         torch.manual_seed(0)
         law = topk.GumbelSoftmaxTopK(probs=torch.tensor([0.9, 0.1]).repeat(draws, 1), validate_args=False)
         share = law.rsample()[:, 0].mean().item()
-    told = 1 / (1 + math.exp(-0.8))
-    assert abs(share - told) < 4.9 * math.sqrt(told * (1 - told) / draws)
+    expected = 1 / (1 + math.exp(-0.8))
+    assert abs(share - expected) < 4.9 * math.sqrt(expected * (1 - expected) / draws)
 
 
 def test_relaxit_draws_the_softmax_of_gaussians() -> None:

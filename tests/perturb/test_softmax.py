@@ -13,17 +13,7 @@ from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp.perturb import argmax, softmax
-from sumexp.perturb.noises import (
-    Cauchy,
-    Discrete,
-    Exponential,
-    Gaussian,
-    Gumbel,
-    Logistic,
-    Uniform,
-    point_mass,
-    signs,
-)
+from sumexp.perturb.noises import Cauchy, Discrete, Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
 from sumexp.perturb.transforms import Noise
 from tests.perturb.standard import CONTINUOUS, FINITE, second_moments
 
@@ -225,9 +215,7 @@ def test_minutes_of_work_and_gigabytes_are_refused_at_once(noise: Noise, classes
 
 
 @pytest.mark.parametrize("noise, tau", [(Cauchy(), 0.7), (Cauchy(), 700.0), (Cauchy(), 1e300), (signs(), 1.0)], ids=str)
-def test_terms_are_those_that_a_transform_sums(
-    noise: Cauchy | Discrete, tau: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_terms_are_what_a_transform_sums(noise: Cauchy | Discrete, tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
     summed = []
     logsumexp = torch.logsumexp
     monkeypatch.setattr(torch, "logsumexp", lambda x, dim: (summed.append(x.shape[dim]), logsumexp(x, dim))[1])

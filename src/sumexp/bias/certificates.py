@@ -105,11 +105,7 @@ def certify(
 ) -> Certificate:
     """Prove that no estimator by a scheme is unbiased on a box [lower, upper].
 
-    Args:
-        scheme: how the negatives are read (see :mod:`sumexp.bias.reading`).
-        lower: lower ends of the box.
-        upper: upper ends of the box.
-        target: the rational function of the point to estimate, or ``"log"`` for the log-softmax.
+    ``target`` is the rational function of the point to estimate, or ``"log"`` for the log-softmax.
 
     Raises:
         ValueError: if the scheme may read all n negatives, the target's difference vanishes on this box (as it can for

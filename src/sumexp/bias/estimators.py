@@ -189,13 +189,7 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
 
     For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{j_{l-1}} - v_{j_l}`.
 
-    Args:
-        schedule: a schedule without antithetic differences.
-        log_a: [..., n] logits of the negatives minus that of the target.
-        tol: relative error of the quadrature, and so of each v.
-
-    Returns:
-        [...] the variances.
+    ``log_a`` [..., n] are logits of the negatives minus that of the target, ``tol`` is the relative error of each v.
 
     Raises:
         ValueError: if the schedule is antithetic, or is for another n.
@@ -217,11 +211,7 @@ def roulette_variance(schedule: Schedule, errors: Tensor) -> Tensor:
 
 @typed
 def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
-    """Exact mean and variance of T where ``count`` of the a are ``high`` and the others ``low``.
-
-    Raises:
-        ValueError: if an end is not positive, or count is not in 0..n.
-    """
+    """Exact mean and variance of T where ``count`` of the n entries of a are ``high`` and the others ``low``."""
     (h,), (b,) = positive("high", [high]), positive("low", [low])
     n, levels = schedule.n, schedule.levels
     if not 0 <= count <= n:

@@ -86,15 +86,12 @@ def limit(n: int, k: int) -> Approximation:
 
 
 def best_estimate_anywhere(n: int, k: int, a: Sequence[Rational]) -> Fraction:
-    r"""The mean :math:`B(a) = \mathbb E\,p(S)` of an estimator with k reads whose worst bias is that of `limit`.
+    r"""The mean :math:`B(a) = \mathbb E\,p(S)` of an estimator with k < n reads whose worst bias is that of `limit`.
 
     With :math:`c_j = \Delta^jp(0)` one has :math:`p(S) = \sum_j c_j\binom Sj`, and :math:`\binom Sj` counts the j-sets
     of ones. The chance that all coins of a set show 1 is :math:`\sum_A (-1)^{|A|}F(a_A)` over its subsets A, so that
 
     .. math:: B(a) = \sum_{|A|\le k} (-1)^{|A|}\,F(a_A) \sum_{j\le k} c_j\binom{n-|A|}{j-|A|} .
-
-    Raises:
-        ValueError: unless 0 <= k < n, and ``a`` holds n positive numbers.
     """
     point = positive("a", a)
     if len(point) != n:
@@ -135,9 +132,7 @@ def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
 
     A floating-point exchange proposes k + 2 nodes. The bound holds for any nodes; the best give the minimax bias.
 
-    Args:
-        values: F at the corners by the number of high coordinates, `cube_values` or `limit_values`.
-        k: number of negatives read.
+    ``values`` are F at the corners by the number of high coordinates, `cube_values` or `limit_values`.
 
     Raises:
         ValueError: unless 0 <= k < n and each value is from 0 to 1.
@@ -275,10 +270,6 @@ def on_grid(axes: Sequence[Sequence[Rational]], k: int) -> tuple[Fraction, dict[
 
     It maximises :math:`\int F\,d\mu` over the measures of norm 1 on the grid that vanish on :math:`V_k`.
 
-    Args:
-        axes: the values of each coordinate, at least two each.
-        k: number of negatives read.
-
     Raises:
         ValueError: unless 0 <= k < n, each axis is positive and increasing, and the grid has at most 100 points.
     """
@@ -313,10 +304,8 @@ def cost_variance_bound(n: int) -> tuple[Fraction, int]:
     r"""A lower bound of :math:`\sup_a \mathbb E T^2 \cdot \sup_a \mathbb E[\text{reads}]` for unbiased T, and its k.
 
     Stopping T after k reads biases it by at most :math:`\sqrt{\mathbb E T^2\, P(\text{reads} > k)}`, and by at least
-    :math:`\mathrm{dist}_k`. With Markov's inequality the bound is :math:`\max_k (k+1)\,\mathrm{dist}_k^2`, exact.
-
-    Raises:
-        ValueError: unless n is from 1 to 4,096.
+    :math:`\mathrm{dist}_k`. With Markov's inequality the bound is :math:`\max_k (k+1)\,\mathrm{dist}_k^2`, exact, for n
+    up to 4,096.
     """
     _exact(n, 0)
     best, at = Fraction(0), 0

@@ -59,11 +59,7 @@ def describe(history: History) -> str:
 
 
 def fixed(law: Mapping[tuple[int, ...], Fraction]) -> Scheme:
-    """Indices drawn together before anything is read (Assumption 3.2): tuples of any length, repeats allowed.
-
-    Raises:
-        ValueError: if the probabilities are negative or do not sum to 1.
-    """
+    """Indices drawn together before anything is read (Assumption 3.2): tuples of any length, repeats allowed."""
     if sum(law.values()) != 1 or any(p < 0 for p in law.values()):
         raise ValueError(f"the probabilities of the {len(law)} tuples sum to {sum(law.values())}; they must sum to 1")
 

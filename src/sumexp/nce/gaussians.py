@@ -83,14 +83,8 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
 
     whose non-centralities are :math:`|x|^2(1-\rho^2)/\rho^2` and :math:`|x|^2/\rho^2`, and :math:`|x|^2` is chi-square.
 
-    Args:
-        dim: d >= 1.
-        rho: correlation, :math:`0 < |\rho| < 1`.
-        candidates: N >= 1.
-        nodes: of the rule for W; that for :math:`|x|^2` takes half of them. Doubling it shows the error.
-
-    Raises:
-        ValueError: if an argument is out of range.
+    ``dim`` is d, ``rho`` the correlation, not 0, ``candidates`` N. The rule for W has ``nodes``, that for :math:`|x|^2`
+    half of them; doubling them shows the error.
     """
     checks.whole("nodes", nodes, 4, 10_000)
     if dim < 1 or candidates < 1 or not 0 < abs(rho) < 1:
@@ -236,9 +230,8 @@ def train(
 ) -> Result:
     """Train one configuration, then evaluate it on fresh batches.
 
-    Returns:
-        ``validation`` and ``test``, [evaluations, columns]: InfoNCE's value (CPC) or both cross entropies (DoE) of each
-        batch; and the means of their columns, ``validation_0``, ...
+    ``validation`` and ``test``, [evaluations, columns], are InfoNCE's value (CPC) or both cross entropies (DoE) of each
+    batch; the metrics are the means of their columns, ``validation_0``, ...
     """
     generator = torch.Generator().manual_seed(config.seed)
     # All configurations of one seed are compared on the same fresh batches.

@@ -38,14 +38,8 @@ def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = 
     .. math:: P(i|x,y_1,\dots,y_n) = \frac{\mathrm{pop}(y_i|x)\prod_{j\ne i}q(y_j)}
         {\sum_k\mathrm{pop}(y_k|x)\prod_{j\ne k}q(y_j)}
 
-    Args:
-        joint: the law of pairs.
-        x: index of x, or a tensor [...] of indices.
-        ys: [..., n] indices of the candidates.
-        log_q: see the module.
-
-    Returns:
-        [..., n] probabilities. A candidate that q cannot produce is the true one.
+    ``x`` is an index or a tensor [...] of indices, ``ys`` [..., n] those of the candidates, and so are the
+    probabilities. A candidate that q cannot produce is the true one.
 
     Raises:
         ValueError: if an index is no int32 or int64 or out of range, shapes do not fit, or the candidates cannot occur.
@@ -83,7 +77,7 @@ def cross_entropy(
     Args:
         joint: the law of pairs.
         scores: [X, Y]; ``-inf`` makes the loss infinite where the pair occurs and costs nothing elsewhere.
-        n: number of candidates, >= 2; or several, at nearly the cost of one.
+        n: number of candidates; or several, at nearly the cost of one.
         log_q: see the module.
         tol: relative error.
 

@@ -61,14 +61,8 @@ def cross_entropy(joint: Joint, scores: Tensor, n: int, log_q: Tensor | None = N
 
     .. math:: \mathbb E_{\mathrm{pop}}[-\log\sigma(s(x,y))] + (n-1)\,\mathbb E_{x,\,y\sim q}[-\log(1-\sigma(s(x,y)))]
 
-    Args:
-        joint: the law of pairs.
-        scores: [X, Y]; ``-inf`` makes the loss infinite where the pair occurs and costs nothing elsewhere.
-        n: number of candidates, >= 2.
-        log_q: see the module.
-
-    Returns:
-        A scalar, differentiable in ``scores`` and ``log_q``.
+    A scalar, differentiable in ``scores`` and ``log_q``. ``scores`` are [X, Y]; ``-inf`` makes the loss infinite where
+    the pair occurs and costs nothing elsewhere.
 
     Raises:
         ValueError: if a shape does not fit, or a score is NaN, or +inf where q(y) > 0.

@@ -73,13 +73,8 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
 def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     r"""[X, Y] the scores at the minimum of the sigmoid loss over all pairs of a batch, bias and scale included.
 
-    Args:
-        joint: the distribution of pairs.
-        batch: B, at least 2.
-        hits: whether pairs of equal y count as false.
-
-    Returns:
-        ``-inf`` for pairs that never occur, ``inf`` for pairs that are never false.
+    ``batch`` is B, at least 2; ``hits`` says whether pairs of equal y count as false. Scores are ``-inf`` for pairs
+    that never occur, ``inf`` for pairs that are never false.
 
     >>> joint = Joint(torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64))
     >>> sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2

@@ -42,15 +42,9 @@ def factors(
 ) -> tuple[Tensor, Tensor]:
     r"""The two factors of the weights, :math:`\log w_{yy'} = a_y + b_{y'}`, [classes] each.
 
-    ``log_q`` is the law over all classes. Under ``redraw`` importance and tail weights use the law that is drawn,
-    :math:`q_{y'}/(1-q_y)`; relative weights keep :math:`q_y/q_{y'}`, as corrections by a table of :math:`\log q` do.
-
-    Args:
-        weights: constant, importance, relative or tail.
-        log_q: [classes] law of one draw.
-        m: number of draws.
-        hits: see `schemes`.
-        prior: [classes] logarithm of the label law, for ``tail``.
+    ``log_q`` [classes] is the law of one draw over all classes, ``prior`` [classes] the label law, for ``tail``. Under
+    ``redraw`` importance and tail weights use the law that is drawn, :math:`q_{y'}/(1-q_y)`; relative weights keep
+    :math:`q_y/q_{y'}`, as corrections by a table of :math:`\log q` do.
 
     Source: Rawat et al., Table 1 and equation (16).
     """
@@ -175,10 +169,8 @@ def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None) -> Loss
 def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Losses:
     """The implicit losses for any law of the set of negatives, by summing over all sets; hits are left out.
 
-    Args:
-        members: [sets, classes] bool.
-        probability: [sets].
-        correction: [classes], or [sets, classes] where it depends on the draw; subtracted from every logit.
+    ``members`` is [sets, classes] bool, ``probability`` [sets]. ``correction`` is subtracted from every logit:
+    [classes], or [sets, classes] if it depends on the draw.
     """
 
     def of_scores(scores: Tensor) -> Tensor:
@@ -194,8 +186,7 @@ def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Loss
 def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     r"""The law of the union of m draws, :math:`P(U=C) = \sum_{A\subseteq C}(-1)^{|C\setminus A|}q(A)^m`.
 
-    Returns:
-        members [2^classes, classes] and probability [2^classes], for :func:`set_losses`; at most 12 classes.
+    Members [2^classes, classes] and probability [2^classes], for :func:`set_losses`; at most 12 classes.
     """
     m, classes = checks.whole("m", m, 1), log_q.shape[-1] if log_q.ndim else 0
     if classes > 12:

@@ -21,14 +21,8 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
         \operatorname{Var} = m\sum_{y'} q_{y'}\Big(w_{yy'}\varphi_{y'} - \frac{\mathbb E}m\Big)^2
         = \sum_{y'} w_{yy'}\rho_{yy'}\varphi_{y'}^2 - \frac{\mathbb E^2}m .
 
-    The centred form keeps its digits where the printed one cancels.
-
-    Args:
-        negative_losses: [..., classes] the finite values :math:`\varphi(-f_{y'})`.
-        scheme: law and weights of the negatives.
-
-    Returns:
-        mean [...] and variance [...], differentiable.
+    The centred form keeps its digits where the printed one cancels. Both are [...], differentiable in
+    ``negative_losses``, the finite values :math:`\varphi(-f_{y'})` [..., classes].
 
     Source: Rawat et al., Lemma 1, (9) and (10).
     """
@@ -46,12 +40,8 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
 def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> Tensor:
     r"""The law of minimum variance for given margins, log q [..., classes]: :math:`q^*_{y'} \propto \rho|\varphi|`.
 
-    For margin losses, which are not negative, the variance with :math:`w = \rho/(mq)` is then exactly 0.
-
-    Args:
-        negative_losses: [..., classes] the values of :math:`\varphi`.
-        log_rho: [..., classes] logarithms of the margins' factors.
-        label: the positive, which gets probability 0.
+    For margin losses, which are not negative, the variance with :math:`w = \rho/(mq)` is then exactly 0. Both
+    ``negative_losses`` :math:`\varphi` and ``log_rho`` are [..., classes]; ``label`` gets probability 0.
 
     Source: Rawat et al., Proposition 5, equation (17).
     """

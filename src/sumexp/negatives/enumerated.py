@@ -141,14 +141,11 @@ def draws(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
 def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
     r"""The minimum of a mean loss, and the asymptotic covariance of its estimates; deterministic.
 
-    Args:
-        loss: one of :data:`LOSSES`, :func:`hard`, or another; twice differentiable.
-        log_p: [classes] log probabilities of the labels, finite.
-        log_q: [classes] log probabilities of one draw, finite.
-        m: draws for each example, hits included.
+    ``loss`` is one of :data:`LOSSES`, :func:`hard`, or another, twice differentiable; ``log_p`` and ``log_q`` [classes]
+    are the positive laws of the labels and of one draw; m counts draws for each example, hits included.
 
     Raises:
-        ValueError: if a distribution has a zero, there are too many multisets, or Newton's method finds no minimum.
+        ValueError: if a law has a zero, there are too many multisets, or Newton's method finds no minimum.
 
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> got = estimate(kept, log_p, log_p.flip(0), 2)

@@ -23,16 +23,8 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
     at the rate :math:`\alpha` the variance is :math:`\alpha/2` for ids seen many more than :math:`1/\alpha` times, so
     that the cost is :math:`\alpha/4`, and about :math:`1/n` for an id seen n times, fewer than :math:`1/\alpha`.
 
-    Args:
-        log_p: [..., classes] the truth :math:`\log P(y\mid x)`.
-        log_q: [classes] law of one draw.
-        estimate: [classes] :math:`\log\hat q`, which need not sum to 1.
-
-    Returns:
-        [...], float64, nats.
-
-    Raises:
-        ValueError: if the estimate is not finite.
+    ``log_p`` is :math:`\log P(y\mid x)` [..., classes], ``log_q`` [classes] the law of one draw and ``estimate``
+    [classes] the finite :math:`\log\hat q`, which need not sum to 1. The result is [...], in nats.
     """
     truth, law = checks.log_law("log_p", log_p), checks.log_law("log_q", log_q)
     if estimate.shape != law.shape or not bool(estimate.isfinite().all()):

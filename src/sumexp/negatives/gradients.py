@@ -82,16 +82,8 @@ def gradient_moments(logits: Tensor, scheme: Scheme) -> GradientMoments:
 def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor) -> tuple[Tensor, Tensor]:
     r"""Mean and variance of the gradient weight :math:`g_S = \sum_{l\in S} g_l` on groups of negatives.
 
-    Args:
-        logits: [..., classes].
-        scheme: law and weights of the negatives.
-        groups: [groups, classes] bool, the members of each group; the label counts for none.
-
-    Returns:
-        mean [..., groups] and variance [..., groups].
-
-    Raises:
-        ValueError: if ``groups`` is of another shape or type, or as :func:`sumexp.negatives.implicit.log_terms`.
+    ``logits`` are [..., classes], ``groups`` [groups, classes] bool, in which the label does not count; mean and
+    variance are [..., groups].
     """
     if groups.dtype != torch.bool or groups.ndim != 2 or groups.shape[-1] != scheme.classes:
         raise ValueError(f"groups is {groups.dtype} {tuple(groups.shape)}; give bool [groups, {scheme.classes}]")

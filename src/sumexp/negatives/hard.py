@@ -86,13 +86,10 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
     of three to five classes, two to five draws and :math:`\beta` from 1 to 20, descent from twelve starts found none.
 
     Args:
-        log_p: [classes] law of labels, positive everywhere.
-        log_q: [classes] law of one draw, positive everywhere.
-        m: draws for each example, with replacement, hits included; ``math.inf`` for the limit.
+        log_p: [classes] law of labels, positive.
+        log_q: [classes] law of one draw, positive.
+        m: as in :func:`hard_losses`, or ``math.inf`` for the limit.
         beta: hardness :math:`\beta`, from 0 to 20, or any for the limit.
-
-    Returns:
-        [classes], float64, without gradients.
 
     Raises:
         ValueError: as :func:`hard_losses`; if the shapes differ, beta is above 20, or the search does not converge.

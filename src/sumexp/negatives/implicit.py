@@ -98,10 +98,8 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     .. math:: \mathbb E\log(1+X) = \int_0^\infty \frac{e^{-t}}t\,(1-M(t)^m)\,dt
               \le \log\Big(1+\sum_{y'}\rho_{yy'}e^{f_{y'}-f_y}\Big) .
 
-    Args:
-        logits: [..., classes]; errors are those of :func:`log_terms`.
-        scheme: law and weights of the negatives.
-        tol: relative error of the quadrature.
+    ``logits`` are [..., classes]; ``tol`` is the relative error of the quadrature. Errors are those of
+    :func:`log_terms`.
 
     Source: Rawat et al., equations (7) and (11); the expectation they call elusive is new here.
     """

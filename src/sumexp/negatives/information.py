@@ -22,13 +22,7 @@ from sumexp.negatives.population import positive_laws
 def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     r"""The Hessian of the risk at its minimum, which is the covariance of one example's gradient, [classes, classes].
 
-    Args:
-        log_p: [classes] the true law, positive.
-        log_q: [classes] law of one draw, positive.
-        m: draws for each example, 1 to 2^53; hits are kept.
-
-    Raises:
-        ValueError: if m is out of range or a law is not positive.
+    ``log_p`` and ``log_q`` [classes] are the positive laws of labels and of one draw; m is from 1 to 2^53.
     """
     m = checks.whole("m", m, 1, 1 << 53)
     p, q = (law.exp() for law in positive_laws(log_p, log_q))

@@ -57,8 +57,8 @@ def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: f
 
     Args:
         scheme: ``baseline`` or ``refined``, see the module.
-        log_p: [classes] law of labels, positive everywhere.
-        log_q: [classes] law of one draw, positive everywhere.
+        log_p: [classes] law of labels, positive.
+        log_q: [classes] law of one draw, positive.
         num_negatives: draws m for each example, with replacement, hits included; ``math.inf`` for the limit.
 
     Returns:
@@ -94,10 +94,8 @@ def stationary(scheme: Published, log_p: Tensor, log_q: Tensor, num_negatives: f
 def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: Tensor) -> Tensor:
     r"""The error of the log probabilities at the stationary point, times m, as m grows, [classes].
 
-    Args:
-        scheme: ``refined``, or ``importance``: :math:`\log(mq)` subtracted from the negatives only, hits left out.
-        log_p: [classes] law of labels, positive everywhere.
-        log_q: [classes] law of one draw, positive everywhere.
+    ``scheme`` is ``refined``, or ``importance``: :math:`\log(mq)` subtracted from the negatives only, hits left out.
+    The laws are those of :func:`stationary`.
 
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> first_order("refined", log_p, log_p).abs().max().item() < 1e-12

@@ -6,7 +6,8 @@ m classes are the sample. With T the time of the next arrival,
 .. math:: P(S=A,\ T\in dt) = \prod_{i\in A}(1-e^{-q_it})\ \sum_{k\notin A}q_k\ e^{-t\sum_{k\notin A}q_k}\,dt .
 
 :func:`inclusion` integrates this for thousands of classes. The laws below enumerate all sets of few classes, for
-:func:`sumexp.negatives.consistency.set_losses`.
+:func:`sumexp.negatives.consistency.set_losses`. Throughout ``log_q`` [classes] is the law of one draw, positive, and m
+the number of distinct ids; at most 12 classes but for :func:`inclusion`.
 """
 
 import math
@@ -43,10 +44,6 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
 
     By :math:`P(A) = \sum_{i\in A} P(A\setminus i)\,q_i/q(\{i\}\cup A^c)`, over sets of growing size.
 
-    Args:
-        log_q: [classes] law of one draw, at most 12 classes.
-        m: distinct ids, 1..classes.
-
     Source: successive sampling, Rosén (1972).
     """
     q = _law(log_q, m, spare=0)
@@ -65,12 +62,8 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
 def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     r"""The law of set and number N of draws until m ids differ, corrected by :math:`1-(1-q_i)^N`.
 
-    Libraries that count their tries use this correction; where N = m they use :math:`mq_i`, as with replacement.
-
-    Args:
-        log_q: [classes] law of one draw, at most 12 classes.
-        m: distinct ids.
-        tol: probability of larger N, which are left out.
+    Libraries that count their tries use this correction; where N = m they use :math:`mq_i`, as with replacement. Large
+    N of total probability ``tol`` are left out.
 
     Source: ``ExpectedCountHelper`` in TensorFlow's ``range_sampler.cc``.
     """
@@ -102,13 +95,7 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
 def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
     r"""The law of set and next arrival, corrected by :math:`1-e^{-q_iT}`; T on a grid of nodes in log t.
 
-    Args:
-        log_q: [classes] law of one draw, at most 12 classes.
-        m: distinct ids.
-        label: a class outside the race; none by default.
-
-    Raises:
-        ValueError: if no class is left to arrive next.
+    ``label`` is a class outside the race; none by default. A class must be left to arrive next.
     """
     q = _law(log_q, m, spare=1 if label is None else 2)
     label = None if label is None else checks.whole("label", label, 0, len(q) - 1)
@@ -142,14 +129,8 @@ def inclusion(log_q: Tensor, m: int) -> Tensor:
 
     .. math:: \frac{ua_i}{ua_i+b_i}\ \prod_j(ua_j+b_j)\ \sum_{k\ne i}\frac{q_kb_k}{ua_k+b_k} ,
 
-    taken by the trapezoid rule on the circle through the saddle point; another integrates over log t.
-
-    Args:
-        log_q: [classes] law of one draw, positive.
-        m: distinct ids, 1..classes - 1.
-
-    Raises:
-        ValueError: if q is no positive law, or m is out of range.
+    taken by the trapezoid rule on the circle through the saddle point; another integrates over log t. m is at most
+    classes - 1.
     """
     q = checks.log_law("log_q", log_q).exp()
     m = checks.whole("m", m, 1, len(q) - 1)

@@ -138,13 +138,8 @@ def scheme(
     the numerator :math:`q_y = 0`, are all 0 and the loss vanishes. The paper's assumption says so literally; relative
     weights are meant with ``mask``.
 
-    Args:
-        log_q: [..., classes] law of one draw over all classes.
-        label: the positive y.
-        m: number of draws.
-        weights: see the table.
-        hits: ``redraw``, ``mask`` or ``keep``, see the module.
-        prior: [classes] logarithm of the label law pi, for ``tail``.
+    ``log_q`` [..., classes] is the law of one draw over all classes, ``prior`` [classes] the logarithm of the label law
+    pi, for ``tail``; ``label`` is y, and ``hits`` are as in the module.
 
     Raises:
         ValueError: if ``tail`` has no prior, the prior of the label is 0, or as :class:`Scheme`.

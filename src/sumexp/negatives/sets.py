@@ -37,13 +37,8 @@ def least_worst_error(members: Tensor, probability: Tensor, posteriors: Sequence
 
     .. math:: \min_c\max_P\ |e_{ab}(P)+c_a-c_b|\ \ge\ \tfrac12\big(\max_Pe_{ab}(P)-\min_Pe_{ab}(P)\big).
 
-    Args:
-        members: [sets, classes] bool.
-        probability: [sets].
-        posteriors: true laws, positive, [classes] each.
-
-    Raises:
-        ValueError: if a class is never drawn, or as :func:`sumexp.negatives.consistency.minimiser`.
+    ``members`` is [sets, classes] bool, ``probability`` [sets]; each of the ``posteriors`` is a positive law [classes].
+    Every class must be drawn with positive probability.
     """
     inclusion = probability @ members.double()
     if not inclusion.min() > 0:

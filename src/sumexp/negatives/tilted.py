@@ -41,13 +41,10 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0)
     r"""The scores [classes] at the stationary point, :math:`f-\log G`, deterministic, in float64, without gradients.
 
     Args:
-        log_p: [classes] log probabilities of the positives, finite.
-        log_q: [classes] log probabilities of the draws, finite.
+        log_p: [classes] law of the positives, positive.
+        log_q: [classes] law of the draws, positive.
         tau: the share of draws that are positives, :math:`0\le\tau<\min q/P`.
         beta: hardness, at least 0.
-
-    Raises:
-        ValueError: if a distribution has a zero or a number is out of range.
 
     >>> log_p = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64).log()
     >>> log_q = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64).log()

@@ -101,8 +101,7 @@ def descend(
     Examples are drawn with replacement, negatives by :func:`sumexp.samplers.draw`, and the loss is
     :func:`sumexp.functional.sampled_softmax`. Step t has the rate :math:`\gamma\,(1+t/100)^{-0.6}`.
 
-    Returns:
-        the averaged weights [runs, d, L] after first, 2 first, ..., 2^doublings first steps; columns sum to 0.
+    The averaged weights are [runs, d, L], after first, 2 first, ..., 2^doublings first steps; columns sum to 0.
 
     Source: Polyak and Juditsky (1992) for the average.
     """
@@ -147,8 +146,7 @@ def distance(problem: Problem, runs: Tensor, point: Tensor) -> Distance:
     logits = problem.features.to(torch.float64) @ runs
     target = problem.features.to(torch.float64) @ point
     return Distance(
-        (logits.mean(0) - target).square().mean().sqrt().item(),
-        (logits.var(0) / len(runs)).mean().sqrt().item(),
+        (logits.mean(0) - target).square().mean().sqrt().item(), (logits.var(0) / len(runs)).mean().sqrt().item()
     )
 
 

@@ -36,10 +36,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     the remaining draws, with probability :math:`q_y/\sum_{y'\ge y}q_{y'}` each. It is returned if it takes at least one
     draw and fewer than ``kept`` classes came before.
 
-    Args:
-        log_q: [classes] law of one draw, in the order of the ids.
-        tries: number of draws, >= 1.
-        kept: number of ids returned, >= 1.
+    ``log_q`` [classes] is the law of one draw, in the order of the ids.
     """
     tries, kept = checks.whole("tries", tries, 1), checks.whole("kept", kept, 1)
     q = checks.log_law("log_q", log_q).exp()

@@ -20,17 +20,7 @@ Perturb-Argmax Probability Distributions.
 
 from sumexp.perturb.inversion import argmax_parameters, softmax_parameters
 from sumexp.perturb.learner import Descent, descend
-from sumexp.perturb.noises import (
-    Cauchy,
-    Discrete,
-    Exponential,
-    Gaussian,
-    Gumbel,
-    Logistic,
-    Uniform,
-    point_mass,
-    signs,
-)
+from sumexp.perturb.noises import Cauchy, Discrete, Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
 from sumexp.perturb.representation import HalfSpace, nearest_attained, smallest_eigenvalue
 from sumexp.perturb.transforms import Noise
 

@@ -45,12 +45,8 @@ PIECES, ORDER = 16, 16
 def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     r""":math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, equation (3).
 
-    Args:
-        theta: parameters [..., d], d >= 2.
-        noise: law of each perturbation; discrete noise has ties, see :mod:`sumexp.perturb.discrete`.
-
-    Returns:
-        Probabilities [..., d], float64, differentiable in ``theta``.
+    ``theta`` and the probabilities, differentiable, are [..., d], d >= 2. Discrete noise has ties: see
+    :mod:`sumexp.perturb.discrete`.
 
     Raises:
         ValueError: if theta has d < 2, no row or an entry that is not finite, the noise is discrete, or its support

@@ -78,12 +78,8 @@ _RULES: dict[tuple[type[Common], torch.dtype], Rule] = {
 def probabilities(theta: Tensor, noise: Common) -> Tensor:
     r""":math:`\mathbb P(i = \arg\max_j(\theta_j+\gamma_j))`, equation (3).
 
-    Args:
-        theta: parameters [..., K], float32 or float64; -inf for a class that never wins.
-        noise: Gumbel, Gaussian or logistic; its location does not matter.
-
-    Returns:
-        Probabilities of the shape and type of ``theta``, differentiable once.
+    ``theta`` is [..., K], float32 or float64, with -inf for a class that never wins; the location of ``noise`` does not
+    matter. The probabilities have the shape and type of ``theta`` and are differentiable once.
 
     Raises:
         ValueError: if theta is of another type or has no class or row, or the noise is another.

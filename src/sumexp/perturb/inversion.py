@@ -24,13 +24,7 @@ TOLERANCE = 1e-12
 def softmax_parameters(p: Tensor, noise: Noise = GUMBEL, tau: float = 1.0) -> Tensor:
     r"""The :math:`\theta` of sum zero with :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau) = p`.
 
-    Args:
-        p: targets [..., d] in the open simplex.
-        noise: law of each perturbation.
-        tau: temperature.
-
-    Returns:
-        Parameters [..., d]; the relative error of every probability is below 1e-12.
+    Targets and parameters are [..., d]; the relative error of every probability is below 1e-12.
 
     Raises:
         ValueError: if a target is not in the open simplex, or Newton's method does not converge.

@@ -36,13 +36,7 @@ def descend(
     The gradient :math:`-H(p^*/p)`, H the Hessian of the potential, is exact: what remains is what the set cannot
     represent.
 
-    Args:
-        target: p*, in the open simplex, [d].
-        space: the half space of the parameters; None for all of R^d.
-        noise: law of each perturbation.
-        tau: temperature.
-        steps: number of steps.
-        rate: step length.
+    ``target`` is p* [d], in the open simplex; ``space`` the half space of the parameters, by default R^d.
     """
     p = checks.target(target)
     theta = torch.zeros_like(p)

@@ -34,14 +34,8 @@ from sumexp.perturb.transforms import Noise, checked
 def mean(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau)`, equation (4).
 
-    Args:
-        theta: parameters [..., d], d >= 2.
-        noise: law of each perturbation.
-        tau: temperature, a scalar > 0.
-
-    Returns:
-        Probabilities [..., d], float64, differentiable in ``theta`` and ``tau``. The relative error is about 1e-13 down
-        to probabilities of 1e-20; below, only the absolute error is as small.
+    ``theta`` and the probabilities are [..., d], d >= 2, ``tau`` is a scalar; differentiable in both. The relative
+    error is about 1e-13 down to probabilities of 1e-20; below, only the absolute error is as small.
 
     Raises:
         ValueError: if theta has d < 2, no row or an entry that is not finite, tau is not a finite number > 0 or is too

@@ -92,11 +92,9 @@ class Noise(ABC):
 
     @abstractmethod
     def transform(self, s: Tensor, tau: Tensor) -> Transform:
-        r"""The Laplace transform of :math:`e^{(\theta+\gamma)/\tau}` at :math:`s = \theta/\tau + \log t`.
+        r"""The Laplace transform of :math:`e^{(\theta+\gamma)/\tau}` at :math:`s = \theta/\tau + \log t`, of any shape.
 
-        Args:
-            s: points, any shape, float64.
-            tau: temperature, scalar; the result is differentiable in both.
+        It is differentiable in s and in the scalar tau.
         """
 
 
