@@ -13,7 +13,6 @@ from sphinx.util.docutils import SphinxDirective, new_document
 from sumexp_book import quoted, raw
 
 SVG = "image/svg+xml"
-NUMBERS = "book/_data/figures"
 
 
 class Figures(SphinxTransform):
@@ -49,8 +48,7 @@ class Figures(SphinxTransform):
         page = new_document(self.document["source"], self.document.settings)
         MystParser().parse(about["caption"], page)
         page[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
-        has_numbers = Path(self.env.srcdir, NUMBERS, f"{name}.csv").exists()
-        return figure(picture, page.children, name, source(about, has_numbers))
+        return figure(picture, page.children, name, source(about))
 
 
 class QuotedFigure(SphinxDirective):
@@ -83,15 +81,15 @@ def figure(picture: str, caption: Sequence[nodes.Node], name: str = "", source: 
     ]
 
 
-def source(about: Mapping[str, str], has_numbers: bool) -> str:
+def source(about: Mapping[str, str]) -> str:
     """The line below a caption: the cell, the function and the numbers."""
     name, (module, _, function) = about["figure"], about["source"].partition(":")
     code = f"../_modules/{module.replace('.', '/')}.html#{function}"
     public = ".".join(part for part in module.split(".") if not part.startswith("_"))
-    numbers = f' <a href="../_figures/{name}.csv" download>Data (CSV).</a>' if has_numbers else ""
     return (
         f'<p class="figure-source">Drawn <span class="in-cell">in <a href="#cell-{name}">this cell</a> </span>from '
-        f'<a href="{code}"><code>{public}.{function}</code></a>.{numbers}</p>'
+        f'<a href="{code}"><code>{public}.{function}</code></a>. '
+        f'<a href="../_figures/{name}.csv" download>Data (CSV).</a></p>'
     )
 
 

@@ -26,9 +26,8 @@ def words(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for row in rows:
         _, known, here, _ = row.split("|")
-        if (chapter := _CHAPTER.search(here)) is None:
-            raise ValueError(f"a row of {HEAD!r} names no chapter: {row}")
-        page = posixpath.normpath(posixpath.join(posixpath.dirname(WORDS), chapter[1]))
+        chapter, *_ = _CHAPTER.findall(here)
+        page = posixpath.normpath(posixpath.join(posixpath.dirname(WORDS), chapter))
         found.setdefault(page, []).extend(word.strip() for word in known.split(","))
     return found
 

@@ -41,8 +41,6 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
         (tmp_path / "notebooks").mkdir()
         for name in pages:
             (tmp_path / "notebooks" / f"{name}.ipynb").write_text(json.dumps(notebook))
-        (tmp_path / "book" / "_data" / "figures").mkdir(parents=True)
-        (tmp_path / "book" / "_data" / "figures" / "bar.csv").write_text("panel,series,kind\n")
         settings: dict[str, Any] = {
             "extensions": ["myst_nb", "sumexp_book", "sumexp_figures", "sumexp_typography"],
             "root_doc": "notebooks/chapter",
@@ -81,6 +79,7 @@ def test_a_figure_has_its_picture_caption_source_and_numbers(build: Build) -> No
     assert [link["href"] for link in line.select("p.figure-source a")] == [
         "#cell-line",
         "../_modules/sumexp/a.html#B.c",
+        "../_figures/line.csv",
     ]
 
 
