@@ -52,8 +52,7 @@ pdf: book ## Print the book with Chromium: build/sumexp.pdf (Debian: apt-get ins
 	@$(RUN) claimbook.cli pdf
 
 runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fits|longtail|retrieval|catalogue, DRY=1 prints what it costs
-	@$(RUN) claimbook.cli runs run --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)' \
-	  $(if $(DRY),--dry-run,--cores '$(CORES)')
+	@$(RUN) claimbook.cli runs $(if $(DRY),list,run --cores '$(CORES)') --grid '$(GRID)' --profile '$(PROFILE)' --device '$(DEVICE)'
 
 check-results: $(READY) ## Compute some of the runs that come with the book again, and compare: GRID=vae RUNS=3
 	@$(RUN) claimbook.cli runs check --grid '$(GRID)' --runs '$(RUNS)' --device '$(DEVICE)'

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from claimbook.cli.tables import print_table
+
 
 def register_command(
     chapter: Annotated[str, typer.Option(help="Only the claims that this chapter decides.")] = "",
@@ -35,18 +37,12 @@ def register_command(
     if as_json:
         typer.echo(register.to_json(entries), nl=False)
     else:
-        from rich.console import Console
-        from rich.table import Table
-
-        table = Table("claim", "where", "verdict", "says", box=None, header_style="bold", pad_edge=False)
-        table.columns[0].no_wrap = True
-        for entry in entries:
-            evidence = f" ({entry.evidence})" if entry.evidence else ""
-            table.add_row(entry.id, entry.where.replace("$", ""), entry.verdict + evidence, entry.says)
+        shown = [
+            (entry.id, entry.where.replace("$", ""), f"{entry.verdict} ({entry.evidence or 'no evidence'})", entry.says)
+            for entry in entries
+        ]
+        print_table(("claim", "where", "verdict", "says"), shown)
         counts = Counter(entry.verdict for entry in entries)
-        counted = ", ".join(f"{counts[verdict]} {verdict}" for verdict in register.VERDICTS if counts[verdict])
-        console = Console(highlight=False, markup=False)
-        console.print(table)
-        console.print(f"\n{len(entries)} claims: {counted}")
+        typer.echo(f"\n{len(entries)} claims: {', '.join(f'{number} {verdict}' for verdict, number in counts.items())}")
     if any(entry.verdict == "failing" for entry in entries):
         raise typer.Exit(1)

@@ -48,7 +48,6 @@ def run_command(
     grid: Grid,
     profile: Profile = "cpu",
     device: Device = "auto",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would run, and what it costs.")] = False,
     only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so, here.")] = "",
     cores: Cores = 1,
 ) -> None:
@@ -58,9 +57,6 @@ def run_command(
     from claimbook.store import default, processes
     from claimbook.store.settings import resolve_device
 
-    if dry_run:
-        list_command(grid, profile, device)
-        return
     device = resolve_device(device)
     if not only:
         count = jobs.fill(grid, profile, device, cores)

@@ -38,7 +38,6 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
 
 def clean_command(
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be removed.")] = False,
 ) -> None:
     """Remove from the store what no build of today's code and data needs, at any profile and on any device."""
     from claimbook.pipeline.why import leftovers
@@ -51,8 +50,6 @@ def clean_command(
         return
     rows = [(path.parts[-3], path.name[:SHORT], as_size(taken), path.parent.name) for path, taken in sizes.items()]
     print_table(("kind", "key", "size", "name"), rows)
-    if dry_run:
-        return
     if not yes:
         typer.confirm(f"Remove these {len(sizes)}?", abort=True)
     gone = [path for path in sizes if default().remove(path)]

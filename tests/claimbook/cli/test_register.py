@@ -10,13 +10,12 @@ from claimbook.cli.register import register_command
 ROOT = Path(__file__).parents[3]
 
 
-def test_a_narrow_terminal_breaks_no_name_of_a_claim(
+def test_each_claim_of_a_chapter_has_a_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in ("claims", "tests"):  # and no evidence: what tests would decide is open
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "50")
     register_command(chapter="fits")
     names = [name for name, claim in register.load(ROOT / "claims").items() if claim.chapter == "fits"]
     lines = capsys.readouterr().out.splitlines()

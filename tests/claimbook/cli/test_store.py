@@ -23,7 +23,7 @@ def left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "options, answer, gone, code",
-    [(["--yes"], "", 1, 0), ([], "y\n", 1, 0), ([], "n\n", 0, 1), ([], "", 0, 1), (["--dry-run"], "y\n", 0, 0)],
+    [(["--yes"], "", 1, 0), ([], "y\n", 1, 0), ([], "n\n", 0, 1), ([], "", 0, 1)],
 )
 def test_clean_asks_first(left: Path, options: list[str], answer: str, gone: int, code: int) -> None:
     done = CliRunner().invoke(app, ["clean", *options], input=answer)

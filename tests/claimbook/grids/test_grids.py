@@ -130,16 +130,16 @@ def finish(number: int, seconds: float) -> None:
     (entry / "SHA256SUMS").write_text(entries._sums(entry))
 
 
-def test_a_dry_run_says_what_it_costs_and_writes_nothing(root: Path) -> None:
-    printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
+def test_the_list_says_what_it_costs_and_writes_nothing(root: Path) -> None:
+    printed = command("list", "--grid", "tiny", "--device", "cpu")
     assert "3 of 3 runs to compute: 3 s one after the other, at the speed of one core" in printed  # (1 + 2 + 3) / 2
     assert "data: without mnist" in printed
     assert not root.exists()
     assert CALLS == []
     finish(0, seconds=8281.0)
-    printed = command("run", "--grid", "tiny", "--device", "cpu", "--dry-run")
+    printed = command("list", "--grid", "tiny", "--device", "cpu")
     assert "2 of 3 runs to compute: 11:30 h one after the other, at the speed of 1 finished" in printed  # 5 * 8281 s
-    assert "at the speed of an H200" in command("run", "--grid", "tiny", "--device", "cuda", "--dry-run")
+    assert "at the speed of an H200" in command("list", "--grid", "tiny", "--device", "cuda")
 
 
 def test_one_run_of_a_grid_is_computed_here_and_once() -> None:
