@@ -448,30 +448,6 @@ def test_every_registered_file_is_pinned() -> None:
 # The catalogue
 
 
-def test_a_catalogue() -> None:
-    text = """
-    [tiny]
-    description = "Tiny: bytes"
-    licence = "none"
-    citation = "nobody"
-    kind = "text"
-    reader = "texts.read_brown"
-
-    [[tiny.files]]
-    path = "tiny/tiny.bin"
-    url = "https://example.org/tiny.bin"
-    sha256 = "00"
-    size = 1_000
-    """
-    file = DataFile("tiny/tiny.bin", "https://example.org/tiny.bin", "00", 1000)
-    [(name, found)] = datasets.catalogue(text).items()
-    assert found == Dataset(name, "Tiny: bytes", "none", "nobody", (file,), kind="text", reader="texts.read_brown")
-    assert found.title == "Tiny"
-    for wrong in (text.replace("licence", "license"), text.replace("url", "address")):
-        with pytest.raises(TypeError, match=r"license|address"):
-            datasets.catalogue(wrong)
-
-
 def test_every_data_set_names_its_kind_its_reader_and_what_stands_in_for_it() -> None:
     for name, dataset in datasets.DATASETS.items():
         module, function = dataset.reader.split(".")
