@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import runpy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.builds.book.conftest import tree_of
 
 ROOT = Path(__file__).parents[3]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")
-EXTENSION = ROOT / "book" / "_ext" / "sumexp_downloads.py"
 LINK = re.compile(r"\]\(((?!https?:)[^)\s]*\.html(?:#[^)\s]*)?)\)")
 ROLE = re.compile(r"\{[a-z][a-z:_-]*\}`|(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 REGISTER = "../book/register.html#claim-"
@@ -137,11 +135,6 @@ def test_links_lead_to_the_published_pages() -> None:
 def test_glued_are_numbers_and_sentences() -> None:
     sentence = shown({"application/papermill.record/text/markdown": "So."}, sentence="order", text="So.")
     assert glued({"cells": [*CHAPTER["cells"], code("", sentence)]}) == {"error": "1,024", "order": "So."}
-
-
-@pytest.fixture(scope="module")
-def extension() -> dict[str, Any]:
-    return runpy.run_path(str(EXTENSION))
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
