@@ -34,7 +34,7 @@ def build(profile: str, device: str, only: str, cores: int, *, stored: str = "")
     It executes the chapters in ``only``, separated by spaces, or all. If ``stored`` is ``1`` it executes nothing, and
     missing entries are an error; with ``partial`` the pages are rendered without them.
     """
-    choice("STORED", stored, ("", "1", "partial"))
+    choice("STORED", stored or "1", ("1", "partial"))
     arguments = profile, device, only, stored
     # Most builds have nothing to do: the bytes of the sources and the list of runs and grids show it without a plan.
     # They do not show what else is stored.
@@ -90,7 +90,7 @@ def _check_stored(plan: Plan) -> None:
             f"STORED=1: {default().root} lacks {len(missing)} of {len(plan.notebooks)} chapters and the outcomes of "
             f"{len(undecided)} of {len(plan.evidence)} test modules: "
             f"{', '.join(entry.name for entry in (missing + undecided)[:5])}, ...; copy them into the store "
-            "(`claimbook why NAME` says what differs), or take STORED=partial or none"
+            "(`claimbook why NAME` says what differs), set STORED=partial or leave it out"
         )
 
 
