@@ -181,9 +181,10 @@ class SpreadSum(ClassSum):
                 q = self.probabilities(rows, columns).expand_as(offset)
                 mass = torch.where(present, q, 0.0)
                 zero_mass[rows] += (q - mass).sum(-1)
-            coarse = mass.mul(2.0**52).round_().mul_(2.0**-52)
+            coarse = mass if self.log_q is None else mass.mul(2.0**52).round_().mul_(2.0**-52)
             moments[POINTS, rows].scatter_add_(-1, cell, coarse)
-            moments[0, rows].scatter_add_(-1, cell, mass - coarse)
+            if self.log_q is not None:
+                moments[0, rows].scatter_add_(-1, cell, mass - coarse)
             for power in range(1, POINTS):
                 mass.mul_(offset)
                 moments[power, rows].scatter_add_(-1, cell, mass)
