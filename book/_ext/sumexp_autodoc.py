@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator
 from re import compile as pattern
+from typing import Any
 
 from docutils import nodes
 from numpy.typing import ArrayLike
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.ext.autodoc import ALL, Documenter, ModuleDocumenter
 from sphinx.util.typing import stringify_annotation
 
@@ -21,6 +23,13 @@ class Listed(ModuleDocumenter):
 
     def sort_members(self, documenters: list[tuple[Documenter, bool]], order: str) -> list[tuple[Documenter, bool]]:
         return super().sort_members(documenters, order) if self.options.members is ALL else documenters
+
+
+def forget_missing(app: Sphinx, env: BuildEnvironment) -> None:
+    """Keep modules without code, such as builtins, out of viewcode's index, which would link to their pages."""
+    modules: dict[str, Any] = getattr(env, "_viewcode_modules", {})
+    for name in [name for name, entry in modules.items() if not entry]:
+        del modules[name]
 
 
 def leave_out_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
@@ -108,6 +117,7 @@ def plain_types(app: Sphinx, doctree: nodes.document) -> None:
 def setup(app: Sphinx) -> None:
     app.setup_extension("sphinx.ext.autodoc")
     app.add_autodocumenter(Listed, override=True)
+    app.connect("env-updated", forget_missing)
     app.connect("autodoc-process-signature", name_types)
     app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon
     app.connect("doctree-read", plain_types)

@@ -226,9 +226,11 @@ def tensor(name: str, values: Values) -> Tensor:
     check_unmasked(name, values)
     try:
         array = np.asarray(values)
-        # torch takes no view of reversed axes, nor of bytes in another order.
-        order = array.dtype.newbyteorder("=")
-        return torch.as_tensor(array.astype(order, copy=any(step < 0 for step in array.strides)))
+        if isinstance(values, np.ndarray) and not torch.compiler.is_compiling():
+            # torch takes no view of reversed axes, nor of bytes in another order.
+            order = array.dtype.newbyteorder("=")
+            array = array.astype(order, copy=any(step < 0 for step in array.strides))
+        return torch.as_tensor(array)
     except (TypeError, ValueError, RuntimeError):
         given = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else reprlib.repr(values)
         raise ValueError(

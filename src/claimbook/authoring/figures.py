@@ -68,7 +68,7 @@ plt.switch_backend("agg")
 _ROOT = 'stroke-linejoin="round" stroke-linecap="butt" fill="currentColor"'
 _CHANGES = {
     r"^.*?(?=<svg)|<!--.*?-->|<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>": "",
-    r'<g id="[^"]*"': "<g",  # to which nothing refers
+    r'(?<=<g) id="[^"]*"|(?<= )id="image[^"]*" ': "",  # to which nothing refers
     r"\s*\n\s*": " ",
     r"> <": "><",
     r' ?\b([CLMQz]) (?=[-\d"CLMQ])': r"\1",  # of a path
