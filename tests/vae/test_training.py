@@ -219,3 +219,23 @@ def test_images_of_two_shapes_or_none_are_refused() -> None:
         training.train(config(MIXED), wrong)
     with pytest.raises(ValueError, match=r"\(0, 64\).* each needs images"):
         training.train(config(MIXED), replace(DIGITS, validation=DIGITS.validation[:0]))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_gpu_equals_cpu() -> None:
+    """One step on the same numbers; a whole epoch runs, with random numbers of the GPU's own."""
+    settings = config(MIXED)
+    cpu = training.Learner(settings, images())
+    gpu = training.Learner(settings, images().cuda(), "cuda")
+    u, tau = next(training.uniforms(settings, 0, 1, torch.float64)), torch.ones(6, dtype=torch.float64)
+    gradients = []
+    for learner in (cpu, gpu):
+        x = learner.images[:120].expand(6, -1, -1)
+        loss = training.objective(learner.parameters, x, u.to(x.device), MIXED, tau.to(x.device))
+        loss.sum().backward()
+        gradients.append(
+            {name: tensor.grad.cpu() for name, tensor in learner.parameters.items()} | {"loss": loss.cpu()}
+        )
+    for name, expected in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], expected, rtol=1e-10, atol=1e-12)
+    assert gpu.run_epoch().isfinite().all()
