@@ -2,11 +2,15 @@
 
 from collections import Counter
 from pathlib import Path
+from textwrap import shorten
 from typing import Annotated
 
 import typer
 
 from claimbook.cli.tables import print_table
+
+SAID = 120
+"""Letters of what decides a claim: one that rests on runs names hundreds, which ``--json`` lists."""
 
 
 def register_command(
@@ -38,8 +42,8 @@ def register_command(
         typer.echo(register.to_json(entries), nl=False)
     else:
         shown = [
-            (entry.id, entry.where.replace("$", ""), f"{entry.verdict} ({entry.evidence or 'no evidence'})", entry.says)
-            for entry in entries
+            (e.id, e.where.replace("$", ""), f"{e.verdict} ({e.evidence or 'no evidence'})", shorten(e.says, SAID))
+            for e in entries
         ]
         print_table(("claim", "where", "verdict", "says"), shown)
         counts = Counter(entry.verdict for entry in entries)
