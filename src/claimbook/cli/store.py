@@ -1,11 +1,11 @@
-"""``claimbook why``, ``status`` and ``clean``: the entries of the store, why they are recomputed, which can go."""
+"""``claimbook why``, ``status`` and ``clean``: the entries of the store, and why they are recomputed."""
 
 from typing import Annotated
 
 import typer
 
 from claimbook.cli.book import Device, Profile
-from claimbook.cli.tables import SHORT, as_size, print_table
+from claimbook.cli.tables import as_size, print_table
 
 
 def why_command(
@@ -36,22 +36,15 @@ def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
     typer.echo(f"\n{len(wanted) - len(missing)} of {len(wanted)} fresh; {runs} training runs in {default().root}")
 
 
-def clean_command(
-    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking.")] = False,
-) -> None:
-    """Remove from the store what no build of today's code and data needs, at any profile and on any device."""
-    from claimbook.pipeline.why import leftovers
+def clean_command() -> None:
+    """Remove executed notebooks, outcomes of tests and pages from the store: the next build makes them again.
+
+    Training runs stay.
+    """
     from claimbook.store import default
     from claimbook.store.entries import size
 
-    sizes = {path: size(path) for path in leftovers()}
-    if not sizes:
-        typer.echo(f"nothing to remove in {default().root}")
-        return
-    rows = [(path.parts[-3], path.name[:SHORT], as_size(taken), path.parent.name) for path, taken in sizes.items()]
-    print_table(("kind", "key", "size", "name"), rows)
-    if not yes:
-        typer.confirm(f"Remove these {len(sizes)}?", abort=True)
+    sizes = {path: size(path) for kind in ("notebook", "evidence", "pages") for path in default().paths(kind)}
     gone = [path for path in sizes if default().remove(path)]
-    rest = "" if len(gone) == len(sizes) else "; the others are being computed"
-    typer.echo(f"removed {len(gone)} of {len(sizes)}, {as_size(sum(sizes[path] for path in gone))}{rest}")
+    freed = as_size(sum(sizes[path] for path in gone))
+    typer.echo(f"removed {len(gone)} of {len(sizes)} entries, {freed}; training runs stay: {default().root / 'run'}")

@@ -1,18 +1,9 @@
-"""What of the store is fresh, what changed since the last entry, and what can go."""
-
-import re
-from collections.abc import Iterator
-from pathlib import Path
+"""What of the store is fresh, and what changed since the last entry."""
 
 from claimbook import BookError
 from claimbook.pipeline import pages
-from claimbook.pipeline import plan as plans
-from claimbook.pipeline.inputs import declared_runs, notebook, parse, source_path
 from claimbook.pipeline.plan import Plan
-from claimbook.store import Computation, complete_grids, default, parts
-from claimbook.store.settings import PROFILES
-
-KINDS = ("notebook", "evidence", "run", "grid", "pages")
+from claimbook.store import Computation, default
 
 
 def everything(plan: Plan) -> dict[str, Computation]:
@@ -35,37 +26,3 @@ def why(name: str, plan: Plan) -> list[str]:
     last = (same or earlier)[-1]
     changed = wanted.differences(last.computation)
     return [f"{name}: missing; since {last.provenance.date} UTC", *(f"  {change}" for change in changed)]
-
-
-def leftovers() -> list[Path]:
-    """What the store can do without: entries and checkpoints of other code or data, and what kills left half-written.
-
-    What today's code would ask for at any profile, here or on a machine with a GPU, stays, and so do the last pages.
-    """
-    store, book = default(), plans.make(PROFILES[0], "cpu", "", stored=True)
-    kept = {wanted.key for wanted in book.evidence.values()}
-    for place in ({"profile": profile, "device": device} for profile in PROFILES for device in ("cpu", "cuda")):
-        kept |= {notebook(name, place).key for name in book.notebooks}
-        kept |= {mark.key for name in book.notebooks for mark in _marks(name, **place)}
-    kept |= {entry.computation.key for entry in store.entries("pages")[-1:]}
-    kept |= {run.key for run in parts.current(entry.computation for entry in store.entries("run"))}
-    kept |= {f"{run.key}.checkpoint" for run in parts.current(_half_done()) if store.find(run) is None}
-    paths = (path for kind in KINDS for path in store.root.glob(f"{kind}/*/*"))
-    return sorted(path for path in paths if path.name not in kept and re.match(r"[0-9a-f]{64}(\.|$)", path.name))
-
-
-def _marks(chapter: str, profile: str, device: str) -> Iterator[Computation]:
-    """What says that grids of a chapter are whole."""
-    for grid, sources in declared_runs(parse(source_path(chapter))).items():
-        yield from (complete_grids.mark(grid, source, profile, device) for source in sources)
-
-
-def _half_done() -> Iterator[Computation]:
-    """The runs of all checkpoints that can be read."""
-    from claimbook.store import checkpoints  # imports torch
-
-    for path in default().root.glob("run/*/*.checkpoint"):
-        try:
-            yield checkpoints.read(path)[0]
-        except Exception:  # of many kinds, from damaged files
-            continue

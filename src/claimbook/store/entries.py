@@ -29,10 +29,6 @@ MOMENT = 0.2
 _log = logging.getLogger(__name__)
 
 
-class DamagedError(BookError):
-    """An entry that is not what was written: the message says why."""
-
-
 @dataclass(frozen=True)
 class _Record(Computation):
     """The content of `RECORD`."""
@@ -69,7 +65,7 @@ class Store:
             return None
         try:
             return read(path)
-        except DamagedError as error:
+        except BookError as error:
             _log.warning("%s; it will be computed again", error)
             return None
 
@@ -132,7 +128,7 @@ class Store:
         """All undamaged entries of a kind and name, oldest first."""
         entries = []
         for path in self.paths(kind, name):
-            with suppress(DamagedError):
+            with suppress(BookError):
                 entries.append(read(path))
         return sorted(entries, key=lambda entry: entry.provenance.finished)
 
@@ -147,17 +143,17 @@ class Store:
 
 
 def read(path: Path) -> Entry:
-    """The entry in a folder: its files and its place are what was written."""
+    """The entry in a folder; raises `BookError` if its files or its place are not what was written."""
     try:
         if (path / SUMS).read_text("utf-8") != _sums(path):
-            raise DamagedError(f"{path} is damaged: its files are not those that were written")
+            raise BookError(f"{path} is damaged: its files are not those that were written")
         record = _FORM.validate_json((path / RECORD).read_bytes(), strict=True)
         computation = Computation(record.kind, record.name, record.parts)
         if (computation.kind, computation.name, computation.key) != path.parts[-3:]:
-            raise DamagedError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
+            raise BookError(f"{path} is foreign: it holds {computation.kind} {computation.name} {computation.key}")
         return Entry(path, computation, record.provenance)
     except (OSError, ValueError) as error:
-        raise DamagedError(f"{path} is damaged: {error}") from error
+        raise BookError(f"{path} is damaged: {error}") from error
 
 
 def size(path: Path) -> int:

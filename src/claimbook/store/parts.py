@@ -6,8 +6,7 @@ the import closure.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import sha256
 from importlib import metadata
@@ -19,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from claimbook import BookError, project
-from claimbook.store.computation import Computation, digest
+from claimbook.store.computation import digest
 from claimbook.store.syntax import syntax
 
 PINS = Path("constraints.txt")
@@ -60,16 +59,6 @@ def datasets() -> Mapping[str, Any]:
     """The declared data sets by name; none if the package declares none."""
     known: Mapping[str, Any] = project.module("datasets").DATASETS if project.declared("datasets") else {}
     return known
-
-
-def current(runs: Iterable[Computation]) -> Iterator[Computation]:
-    """The training runs whose code and data are those of today."""
-    code = cache(lambda module: modules([module]))
-    for run in runs:
-        made = {part: text for part, text in run.parts.items() if part.startswith(("module ", "data "))}
-        with suppress(BookError, project.module("datasets").DataError):  # the task's module is gone, or a data set
-            if made == code(run.name.rpartition(".")[0]) | data(run.named("data ")):
-                yield run
 
 
 def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
@@ -131,10 +120,14 @@ def _needed(name: str) -> set[str]:
 
 
 def imports(*codes: str) -> frozenset[str]:
-    """The modules of the package that code names, by import or as ``package.x``; what does not parse names none."""
+    """The modules of the package that code imports; what does not parse imports none.
+
+    ``import package.module`` binds the package, with whatever another module has imported: it counts as all of them.
+    """
     named, known = {name for code in codes for name in _names(code)}, _modules()
-    reached = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
-    return frozenset(filter(None, reached))
+    if not named.isdisjoint(PACKAGES):
+        return known
+    return frozenset(filter(None, (max({name, *_parents(name)} & known, key=len, default="") for name in named)))
 
 
 @cache
@@ -201,17 +194,11 @@ def _names(code: str) -> frozenset[str]:
         nodes = [*ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code)))]
     except SyntaxError:
         return frozenset()
-    imported, aliases = set(), dict(zip(PACKAGES, PACKAGES, strict=True))
+    imported: set[str] = set()
     for node in nodes:
         match node:
             case ast.Import(names=names):
-                aliases |= {alias.asname: alias.name for alias in names if alias.asname}
-                imported |= {alias.name for alias in names}
+                imported |= {alias.name if alias.asname else alias.name.partition(".")[0] for alias in names}
             case ast.ImportFrom(module=str(module), names=names):
                 imported |= {f"{module}.{alias.name}" for alias in names}
-    for node in nodes:
-        if isinstance(node, ast.Attribute):
-            root, *rest = ast.unparse(node).split(".")
-            if root in aliases:
-                imported.add(".".join((aliases[root], *rest)))
     return frozenset(imported)

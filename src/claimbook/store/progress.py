@@ -12,9 +12,9 @@ EVERY = 20.0
 """Seconds between two lines."""
 
 
-def bar(steps: Iterable[int], what: str, *, quiet: bool = False) -> "tqdm[int]":
+def bar(steps: Iterable[int], what: str) -> "tqdm[int]":
     """Iterate over ``steps`` and show how far that is."""
-    return tqdm(steps, desc=what, disable=quiet, **options())
+    return tqdm(steps, desc=what, **options())
 
 
 def options() -> dict[str, Any]:

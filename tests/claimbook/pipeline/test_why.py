@@ -1,4 +1,4 @@
-"""What changed, what is there, and what can go."""
+"""What changed, and what is there."""
 
 from pathlib import Path
 
@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 from claimbook import BookError
 from claimbook.cli.commands import app
 from claimbook.pipeline import inputs, pages, plan, why
-from claimbook.store import Computation, complete_grids, default, parts, settings
-from claimbook.store.checkpoints import Checkpoint
+from claimbook.store import Computation, complete_grids, default, settings
 from claimbook.store.provenance import Meter
 from sumexp import datasets
 from tests.claimbook import bundles
@@ -81,33 +80,10 @@ def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(datasets, "available", lambda name: True)
     bundles.in_folder(Path("no runs"), monkeypatch)
     keep(asked())
-    mark, other = (complete_grids.mark("vae", "mnist", "cpu", device) for device in ("cpu", "cuda"))
-    keep(mark)
+    keep(complete_grids.mark("vae", "mnist", "cpu", "cuda"))  # of another device
+    assert said()[0].startswith("one: fresh")
+    keep(complete_grids.mark("vae", "mnist", "cpu", "cpu"))
     assert said()[1:] == ["  trained mnist: no -> store"]
-    keep(other)
-    keep(Computation("grid", "vae-mnist", {"profile": "cpu"}))
-    assert [path.parent.name for path in why.leftovers()] == ["vae-mnist", "one"]  # a foreign mark, the old chapter
-
-
-def test_clean_keeps_what_any_machine_asks_for() -> None:
-    kept = [keep(asked(profile, device)) for profile in ("smoke", "cpu", "paper") for device in ("cpu", "cuda")]
-    code = parts.modules(["sumexp._descent"])
-    runs = [Computation("run", "sumexp._descent.task", {"config seed": str(seed), **code}) for seed in range(3)]
-    for run in runs[:2]:
-        Checkpoint(default(), run, "cpu", every=0).save({"step": 1})
-    stale = default().checkpoint(runs[0]).rename(default().root / "state")
-    kept += [keep(runs[0]), default().checkpoint(runs[1])]
-    stale.rename(default().checkpoint(runs[0]))  # by a process that was killed before it removed it
-    (damaged := keep(runs[2])).joinpath("entry.json").write_text("{}")
-    (broken := default().checkpoint(runs[2])).write_bytes(b"no state")
-    part = default().path(runs[2]).with_suffix(".part")
-    part.mkdir()
-    old = [Computation("notebook", "one", {"code": "old"}), Computation("run", runs[0].name, {"module sumexp": "old"})]
-    gone = [default().checkpoint(runs[0]), damaged, broken, part, *map(keep, old)]
-    (default().root / "run" / "mine").mkdir()
-    (default().root / "run" / "mine" / "notes").touch()  # of a user
-    assert why.leftovers() == sorted(gone)
-    assert all(path.exists() for path in kept)
 
 
 def test_status_says_what_is_fresh_and_how_many_runs_there_are() -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from claimbook import BookError
 from claimbook.store import Computation, Store, default
-from claimbook.store.entries import SUMS, DamagedError, _sums, is_of_disk, read, size
+from claimbook.store.entries import SUMS, _sums, is_of_disk, read, size
 from claimbook.store.provenance import Meter
 
 from .conftest import asked, keep
@@ -117,7 +118,7 @@ def test_a_damaged_entry_is_none_and_the_next_one_takes_its_place(
 def test_an_entry_in_anothers_place_is_foreign(store: Store) -> None:
     entry = keep(store, asked())
     entry.path.rename(store.path(asked(1)))
-    with pytest.raises(DamagedError, match=rf"is foreign: it holds run some.task {asked().key}"):
+    with pytest.raises(BookError, match=rf"is foreign: it holds run some.task {asked().key}"):
         read(store.path(asked(1)))
     other = Computation("run", "other.task", asked().parts)
     store.path(other).parent.mkdir(parents=True)

@@ -63,10 +63,10 @@ def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:
             {"sumexp.expectations", "sumexp.expectations.quadrature"},
         ),
         ("import sumexp.datasets as d", {"sumexp.datasets"}),
-        ("import sumexp\nsumexp.expectations.product()", {"sumexp", "sumexp.expectations"}),
-        ("import sumexp as s\ns.datasets.brown()", {"sumexp", "sumexp.datasets"}),
+        ("import sumexp as s\ns.datasets.brown()", set(parts._modules())),
+        ("import sumexp.expectations\nsumexp.datasets.brown()", set(parts._modules())),
         ("def f():\n    from sumexp import datasets", {"sumexp.datasets"}),
-        ("%time\n!ls\nimport sumexp.datasets", {"sumexp.datasets"}),
+        ("%time\n!ls\nfrom sumexp import datasets", {"sumexp.datasets"}),
         ("import numpy as np\nnp.sumexp.datasets", set()),
         ("%%bash\nfor x in y; do z; done", set()),
     ],
@@ -114,31 +114,3 @@ def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path
 def test_an_unknown_module_is_named() -> None:
     with pytest.raises(BookError, match=r"no module sumexp\.nothing in the packages claimbook, sumexp$"):
         parts.modules(["sumexp.nothing"])
-
-
-def test_runs_of_todays_code_and_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a look at the task: its module tells, and what it read."""
-    tiny = {"tiny": Dataset("tiny", "", "", "", (DataFile("tiny/tiny.bin", "", "ab" * 32, 1),))}
-
-    def available(name: str) -> bool:
-        if name not in tiny:
-            raise DataError(f"no data set {name}")
-        return True
-
-    monkeypatch.setattr(datasets, "DATASETS", tiny)
-    monkeypatch.setattr(datasets, "available", available)
-    code = parts.modules(["sumexp.chapters.intervals"])
-    settings = {"config seed": "0", "device": "cpu", "threads": "1"}
-    now = Computation("run", "sumexp.chapters.intervals.task", settings | code | parts.data(["tiny"]))
-    other = [
-        Computation("run", name, now.parts | changed)
-        for name, changed in (
-            ("sumexp.gone.task", {}),
-            (now.name, {"module sumexp.chapters.intervals": "old"}),
-            (now.name, {"module sumexp.gone": "old"}),
-            (now.name, {"data tiny": "absent"}),
-            (now.name, {"data gone": "absent"}),
-        )
-    ]
-    elsewhere = Computation("run", now.name, now.parts | {"device": "cuda"})
-    assert list(parts.current([now, *other, elsewhere])) == [now, elsewhere]
