@@ -111,7 +111,7 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
     papermill_engines.register("held", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
     sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
-    papermill.execute_notebook(
+    done = papermill.execute_notebook(
         source,
         None,  # papermill would write it twice a cell, which costs seconds
         parameters=dict(values),
@@ -122,6 +122,9 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
         stdout_file=log,
         stderr_file=sys.stderr,  # how far a training is
     )
+    # papermill takes a cell with sys.exit() for success.
+    if any(cell.cell_type == "code" and cell.source.strip() and not cell.execution_count for cell in done.cells):
+        raise BookError("the cell ended the run before the last cell; remove its sys.exit()")
 
 
 def _write(notebook: Any, file: Path) -> None:

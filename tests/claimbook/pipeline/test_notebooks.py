@@ -60,3 +60,13 @@ def test_a_notebook_sees_what_its_key_holds_and_a_folder_for_itself(
     monkeypatch.setattr(notebooks, "_write", lambda *written: written[0])
     notebooks.run("one", {}, tmp_path / "out", tmp_path / "log")
     assert not Path(os.environ["IPYTHONDIR"]).exists()
+
+
+@pytest.mark.parametrize("code", ["import sys; sys.exit()", "raise SystemExit(0)"])
+def test_a_cell_that_ends_the_run_early_is_an_error(code: str, tmp_path: Path) -> None:
+    source = Path("notebooks/one.md")
+    front = "```{code-cell}".join(source.read_text().split("```{code-cell}")[:2])  # as far as the parameters
+    source.write_text(f"{front}```{{code-cell}}\n{code}\n```\n\n```{{code-cell}}\nafter = 1\n```\n")
+    with pytest.raises(BookError, match=rf"begins with: {re.escape(code)}\n.* remove its sys.exit\(\)"):
+        notebooks.run("one", {}, tmp_path / "out", tmp_path / "build/logs/one.log")
+    assert not (tmp_path / "out").exists()
