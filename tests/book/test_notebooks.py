@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from claimbook.pipeline.inputs import chapters_of, declared_runs, parse
+from claimbook.pipeline.plan import chapters_of, declared_runs, parse
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")

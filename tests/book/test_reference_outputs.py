@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from pytest_notebook.nb_regression import NBRegressionError, NBRegressionFixture
 
 from claimbook.pipeline import references
-from claimbook.pipeline.inputs import chapters_of
+from claimbook.pipeline.plan import chapters_of
 
 ROOT = Path(__file__).parents[2]
 REFERENCES = ROOT / "tests" / "reference"

@@ -16,8 +16,8 @@ from jupyter_client.manager import KernelManager
 from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine, papermill_engines
 
-from claimbook.pipeline.inputs import chapters_of, parse
 from claimbook.pipeline.notebooks import SURROUNDINGS
+from claimbook.pipeline.plan import chapters_of, parse
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = [

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from claimbook.cli.book import Cores, Device, Profile
-from claimbook.cli.tables import SHORT, as_size, print_table
+from claimbook.cli.options import SHORT, Cores, Device, Profile, as_size, print_table
 
 runs_app = typer.Typer(help="List and compute training runs.", no_args_is_help=True)
 

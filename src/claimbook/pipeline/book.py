@@ -19,7 +19,7 @@ from claimbook.pipeline import plan as plans
 from claimbook.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from claimbook.pipeline.scheduler import Task
 from claimbook.register.outcomes import PROOFS, TESTS, file_of
-from claimbook.store import default, parts, processes, progress
+from claimbook.store import Computation, default, parts, processes, progress
 from claimbook.store.computation import digest
 from claimbook.store.files import write_text
 from claimbook.store.provenance import device_name
@@ -157,3 +157,25 @@ def _results() -> str:
     """A digest of which training runs the store has, and which outcomes of tests: these may be replaced."""
     outcomes = (f"{path.name} {path.stat().st_mtime_ns}" for path in default().paths("evidence"))
     return digest(*(path.name for path in default().paths("run")), *outcomes)
+
+
+def everything(plan: Plan) -> dict[str, Computation]:
+    """The chapters, the evidence of test modules and the pages, by name."""
+    return {**plan.notebooks, **plan.evidence, "pages": pages.computation(plan)}
+
+
+def why(name: str, plan: Plan) -> list[str]:
+    """Whether a build would compute it again, and which of its parts changed since the last entry."""
+    known = everything(plan)
+    if name not in known:
+        raise BookError(f"no {name!r} in the book; there are {', '.join(known)}")
+    wanted = known[name]
+    if entry := default().find(wanted):
+        return [f"{name}: fresh, computed {entry.provenance.date} UTC in {entry.provenance.seconds:.1f} s"]
+    earlier = default().entries(wanted.kind, wanted.name)
+    if not earlier:
+        return [f"{name}: missing, and never computed before"]
+    same = [entry for entry in earlier if entry.computation.settings == wanted.settings]
+    last = (same or earlier)[-1]
+    changed = wanted.differences(last.computation)
+    return [f"{name}: missing; since {last.provenance.date} UTC", *(f"  {change}" for change in changed)]

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TextIO
 
 from claimbook import BookError
-from claimbook.pipeline.inputs import THREADS, declared, parse, source_path
+from claimbook.pipeline.plan import THREADS, declared, parse, source_path
 from claimbook.store import parts, progress
 from claimbook.store.provenance import Meter, Provenance
 from claimbook.store.settings import PROFILES, choice, resolve_device

@@ -8,9 +8,8 @@ from typing import Any
 
 from claimbook import register
 from claimbook.pipeline import staging
-from claimbook.pipeline.inputs import NOTEBOOKS, measurements
 from claimbook.pipeline.notebooks import EXECUTED
-from claimbook.pipeline.plan import BUILD, TOC, Plan
+from claimbook.pipeline.plan import BUILD, NOTEBOOKS, TOC, Plan, measurements
 from claimbook.pipeline.rendering import render
 from claimbook.pipeline.staging import DATA
 from claimbook.register import outcomes

@@ -1,17 +1,15 @@
 """The staged book as pages: by Sphinx, with Jupyter Book's settings, on several cores; a warning is an error."""
 
 import gc
-import re
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from warnings import catch_warnings, filterwarnings
 
-from claimbook import BookError
+from papermill.exceptions import strip_color
 
-_SHOWN = 20
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+from claimbook import BookError
 
 
 def render(stage: Path, output: Path, *, jobs: int) -> None:
@@ -37,7 +35,7 @@ def render(stage: Path, output: Path, *, jobs: int) -> None:
             keep_going=True,
         )
     if failed:
-        text = _COLOUR.sub("", said.getvalue()).replace(f"{source}/", "")
+        text = strip_color(said.getvalue()).replace(f"{source}/", "")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
-        raise BookError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-_SHOWN:]]))
+        raise BookError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-20:]]))
     (output / ".buildinfo").unlink(missing_ok=True)  # a digest of settings, among them where this was read from

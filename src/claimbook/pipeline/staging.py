@@ -8,9 +8,9 @@ from shutil import copy2, copytree, ignore_patterns, rmtree
 from typing import Any
 
 from claimbook import BookError
-from claimbook.pipeline.inputs import NOTEBOOKS, source_path
 from claimbook.pipeline.notebooks import EXECUTED, INJECTED
 from claimbook.pipeline.outputs import noted, staged
+from claimbook.pipeline.plan import NOTEBOOKS, source_path
 from claimbook.store import Entry
 from claimbook.store.files import write_text
 

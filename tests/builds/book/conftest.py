@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Playwright, sync_playwright
 
-from claimbook.pipeline.inputs import chapters_of
+from claimbook.pipeline.plan import chapters_of
 from tests.executed import ROOT, once, run
 
 HERE = Path(__file__).parent

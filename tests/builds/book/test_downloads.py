@@ -12,8 +12,8 @@ import nbformat
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
-from claimbook.pipeline.inputs import chapters_of
 from claimbook.pipeline.notebook_export import MARKS, Book, glued, install, notebook, text
+from claimbook.pipeline.plan import chapters_of
 from tests.builds.book.conftest import tree_of
 
 ROOT = Path(__file__).parents[3]

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 
 import sumexp
-from claimbook.pipeline.inputs import chapters_of
+from claimbook.pipeline.plan import chapters_of
 
 ROOT = Path(__file__).parents[3]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")

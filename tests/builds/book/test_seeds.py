@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from claimbook.pipeline.inputs import chapters_of
+from claimbook.pipeline.plan import chapters_of
 
 ROOT = Path(__file__).parents[3]
 CHAPTERS = chapters_of(ROOT / "_toc.yml")

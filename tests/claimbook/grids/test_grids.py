@@ -17,7 +17,7 @@ from claimbook.cli.commands import app
 from claimbook.grids import jobs
 from claimbook.grids.jobs import differences
 from claimbook.pipeline import scheduler
-from claimbook.pipeline.inputs import declared_runs, parse, source_path
+from claimbook.pipeline.plan import declared_runs, parse, source_path
 from claimbook.store import Computation, complete_grids, default, entries, parts
 from claimbook.store.checkpoints import Checkpoint
 from sumexp import datasets

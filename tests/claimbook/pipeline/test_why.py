@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from claimbook import BookError
 from claimbook.cli.commands import app
-from claimbook.pipeline import inputs, pages, plan, why
+from claimbook.pipeline import book, pages, plan
 from claimbook.store import Computation, complete_grids, default, settings
 from claimbook.store.provenance import Meter
 from sumexp import datasets
@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def asked(profile: str = "cpu", device: str = "cpu") -> Computation:
-    return inputs.notebook("one", {"profile": profile, "device": device})
+    return plan.notebook("one", {"profile": profile, "device": device})
 
 
 def keep(computation: Computation) -> Path:
@@ -42,7 +42,7 @@ def keep(computation: Computation) -> Path:
 
 
 def said(profile: str = "cpu") -> list[str]:
-    return why.why("one", plan.make(profile, "cpu", "", stored=True))
+    return book.why("one", plan.make(profile, "cpu", "", stored=True))
 
 
 def test_the_part_that_changed_is_named() -> None:
@@ -61,7 +61,7 @@ def test_pages_are_compared_with_the_last_of_their_profile() -> None:
         asked_for = plan.make(profile, "cpu", "", stored=True)
         keep(pages.computation(asked_for))
     Path("book/intro.md").write_text("# Intro\n")
-    assert why.why("pages", plan.make("cpu", "cpu", "", stored=True))[1:] == ["  file book/intro.md: new"]
+    assert book.why("pages", plan.make("cpu", "cpu", "", stored=True))[1:] == ["  file book/intro.md: new"]
 
 
 def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:

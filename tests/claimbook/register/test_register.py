@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from claimbook import register
 from claimbook.cli.commands import app
-from claimbook.pipeline.inputs import chapters_of
+from claimbook.pipeline.plan import chapters_of
 from claimbook.register import errata
 from claimbook.register import page as drawn
 from claimbook.register.model import Finding, Test

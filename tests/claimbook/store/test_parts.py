@@ -11,9 +11,9 @@ import pytest
 import claimbook
 from claimbook import BookError
 from claimbook.store import parts
-from claimbook.store.computation import Computation, digest
+from claimbook.store.computation import digest
 from sumexp import datasets
-from sumexp.datasets import DataError, DataFile, Dataset
+from sumexp.datasets import DataFile, Dataset
 
 
 def test_data_count_when_present_or_absent(monkeypatch: pytest.MonkeyPatch) -> None:

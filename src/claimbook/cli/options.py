@@ -1,9 +1,15 @@
-"""How the command line prints tables and sizes."""
+"""Options that several commands have, and how the command line prints tables and sizes."""
 
+import os
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
+Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Cores = Annotated[int, typer.Option(min=1, help="How many cores to use.")]
+ALL = os.cpu_count() or 1
 SHORT = 12
 """Digits of a key that are shown."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from claimbook import BookError
-from claimbook.pipeline import inputs
+from claimbook.pipeline import plan
 from claimbook.store import Computation
 from sumexp import datasets
 
@@ -75,11 +75,11 @@ def write(name: str, text: str) -> Path:
 
 def notebook(text: str = NOTEBOOK, **parameters: object) -> Computation:
     write("notebooks/a.md", text)
-    return inputs.notebook("a", parameters or {"profile": "cpu"})
+    return plan.notebook("a", parameters or {"profile": "cpu"})
 
 
 def test_code_is_that_of_cells_without_tags_and_metadata() -> None:
-    source = inputs.parse(write("a.md", NOTEBOOK.replace("---\njupytext", "---\nsumexp: {data: [brown]}\njupytext", 1)))
+    source = plan.parse(write("a.md", NOTEBOOK.replace("---\njupytext", "---\nsumexp: {data: [brown]}\njupytext", 1)))
     assert source.code == ('profile = "cpu"', 'x = 1\n\ny = ":z: 2"', "print('''\n```\n''')")
     assert source.declared == {"data": ["brown"]}
 
@@ -110,10 +110,10 @@ def test_the_modules_that_code_imports_count() -> None:
     assert not any(name.startswith("module") for name in notebook().parts)
 
 
-@pytest.mark.parametrize("chapter", inputs.chapters_of(ROOT / "_toc.yml"))
+@pytest.mark.parametrize("chapter", plan.chapters_of(ROOT / "_toc.yml"))
 def test_versions_that_no_chapter_reaches_do_not_count(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    found = inputs.notebook(chapter, {}).parts
+    found = plan.notebook(chapter, {}).parts
     assert {"version numpy", "version torch", "version matplotlib"} <= found.keys()
     assert not {f"version {name}" for name in ("idna", "sphinx", "papermill", "pytest")} & found.keys()
 
@@ -132,7 +132,7 @@ def test_a_data_set_that_does_not_exist_is_named() -> None:
 
 
 def test_declared_measurements_count_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inputs, "measurements", lambda: sorted(tmp_path.glob("*.json")))
+    monkeypatch.setattr(plan, "measurements", lambda: sorted(tmp_path.glob("*.json")))
     text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {measured: [speed]}\njupytext", 1)
     with pytest.raises(BookError, match=r"a\.md declares measured: speed; there are"):
         notebook(text)
@@ -146,4 +146,4 @@ def test_declared_measurements_count_and_must_exist(tmp_path: Path, monkeypatch:
 def test_a_notebook_that_does_not_exist_is_named() -> None:
     write("notebooks/a.md", NOTEBOOK)
     with pytest.raises(BookError, match="no notebook 'b' in notebooks/; there are: a"):
-        inputs.notebook("b", {})
+        plan.notebook("b", {})
