@@ -120,14 +120,10 @@ def _needed(name: str) -> set[str]:
 
 
 def imports(*codes: str) -> frozenset[str]:
-    """The modules of the package that code imports; what does not parse imports none.
-
-    ``import package.module`` binds the package, with whatever another module has imported: it counts as all of them.
-    """
+    """The modules of the package that code names, by import or as ``package.x``; what does not parse names none."""
     named, known = {name for code in codes for name in _names(code)}, _modules()
-    if not named.isdisjoint(PACKAGES):
-        return known
-    return frozenset(filter(None, (max({name, *_parents(name)} & known, key=len, default="") for name in named)))
+    reached = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
+    return frozenset(filter(None, reached))
 
 
 @cache
@@ -194,11 +190,17 @@ def _names(code: str) -> frozenset[str]:
         nodes = [*ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code)))]
     except SyntaxError:
         return frozenset()
-    imported: set[str] = set()
+    imported, aliases = set(), dict(zip(PACKAGES, PACKAGES, strict=True))
     for node in nodes:
         match node:
             case ast.Import(names=names):
-                imported |= {alias.name if alias.asname else alias.name.partition(".")[0] for alias in names}
+                aliases |= {alias.asname: alias.name for alias in names if alias.asname}
+                imported |= {alias.name for alias in names}
             case ast.ImportFrom(module=str(module), names=names):
                 imported |= {f"{module}.{alias.name}" for alias in names}
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            root, *rest = ast.unparse(node).split(".")
+            if root in aliases:
+                imported.add(".".join((aliases[root], *rest)))
     return frozenset(imported)
