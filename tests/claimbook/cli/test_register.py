@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from claimbook.cli.commands import register_command
 
 from claimbook import register
+from claimbook.cli.commands import register_command
 
 ROOT = Path(__file__).parents[3]
 
