@@ -6,7 +6,7 @@ which a right sampler fails with probability below 1e-7 (the seeds are fixed, so
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -96,7 +96,7 @@ def test_every_unit_of_a_small_table_is_reached_by_its_bits() -> None:
     units = torch.tensor([5, 27, 32]) << 56
     table = alias.build(units)
     drawn = torch.arange(64) << 56
-    alias._look_up(table, drawn)
+    alias.look_up(table, len(table), drawn)
     assert torch.bincount(drawn, minlength=3).tolist() == [5, 27, 32]
 
 
@@ -285,25 +285,16 @@ def test_a_mask_that_does_nothing_would_be_seen() -> None:
     assert blind.item() == pytest.approx(math.log(1 + m))
 
 
-class Counting(Categorical):
-    """A law that counts its draws."""
-
-    draws = 0
-
-    def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
-        drawn = super().sample(shape, generator)
-        Counting.draws += drawn.numel()
-        return drawn
-
-
 @pytest.mark.parametrize("q", [0.05, 0.3, 0.5, 0.9, 0.99, 0.9999, 1 - 1e-12])
-def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_probability(q: float) -> None:
+def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_probability(
+    q: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """At most 1 / (1 - 1/8) draws each, up to chance; the law is q over the others, by counts and by the numbers."""
-    rest = (1 - q) * double(0.5, 0.25, 0.125, 0.125)
-    law, labels = Counting(torch.cat([double(q), rest])), torch.tensor([0, 0, 1] * 100)
-    Counting.draws = 0
+    rest, draws, bits = (1 - q) * double(0.5, 0.25, 0.125, 0.125), [], alias.bits
+    monkeypatch.setattr(alias, "bits", lambda shape, *rest: draws.append(math.prod(shape)) or bits(shape, *rest))
+    law, labels = Categorical(torch.cat([double(q), rest])), torch.tensor([0, 0, 1] * 100)
     drawn = samplers.draw(law, labels, 1000, hits="redraw", generator=seeded())
-    assert Counting.draws < 1.15 * drawn.ids.numel()
+    assert drawn.ids.numel() <= sum(draws) < 1.15 * drawn.ids.numel()
     wanted = torch.cat([double(0), double(0.5, 0.25, 0.125, 0.125)])
     assert follows(drawn.ids[labels == 0], wanted)
     other = torch.cat([double(q, 0), rest[1:]]) / (1 - rest[0])
@@ -312,6 +303,25 @@ def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_proba
         drawn.log_q[labels == 0].exp(), wanted[drawn.ids[labels == 0]], rtol=1e-3 if q > 0.9999 else 1e-9
     )
     assert torch.allclose(drawn.log_q[labels == 1].exp(), other[drawn.ids[labels == 1]], rtol=1e-9)
+
+
+def test_each_label_of_a_batch_draws_exactly_the_law_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All 64 values of 6 random bits, of laws on that grid; of the tables the integers."""
+    q = (32, 16, 16, 0)
+    law, labels, every = Categorical(double(*q) / 64), torch.tensor([3, 0, 0]), torch.arange(64) << 56
+    monkeypatch.setattr(alias, "bits", lambda shape, *_: every.expand(shape).clone())
+    drawn = samplers.draw(law, labels, 64, hits="redraw")
+    for label, ids, log_q in zip(labels.tolist(), drawn.ids, drawn.log_q, strict=True):
+        others = [0 if y == label else 64 * units // (64 - q[label]) for y, units in enumerate(q)]
+        assert ids.bincount(minlength=4).tolist() == others
+        assert log_q.exp().tolist() == pytest.approx([others[y] / 64 for y in ids.tolist()], rel=1e-15)
+    tables = law.others[()]
+    for label in range(3):
+        start = int(tables.start[label])
+        units = drawn_law(tables.words[start : start + 4], 4)
+        others = [0 if y == label else each / (64 - q[label]) for y, each in enumerate(q)]
+        assert [each / UNITS for each in units] == pytest.approx(others, rel=1e-15)
+        assert tables.log_q[start : start + 4].exp().tolist() == pytest.approx(others, rel=1e-15)
 
 
 class Operations(TorchDispatchMode):
@@ -324,12 +334,13 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("labels", [[0], [0, 1] * 16, [0, 1, 2] * 11])
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.9999])
-def test_redrawing_a_frequent_label_takes_twice_the_operations_of_keeping_it(q: float) -> None:
-    law, counts = Categorical(torch.cat([double(q), (1 - q) * double(0.5, 0.5)])), []
-    for rule in ("redraw", "redraw", "keep"):  # the first builds a table
+def test_redrawing_a_frequent_label_takes_twice_the_operations_of_keeping_it(q: float, labels: list[int]) -> None:
+    law, counts = Categorical(torch.cat([double(q), (1 - q) / 1000 * torch.ones(1000)])), []
+    for rule in ("redraw", "redraw", "keep"):  # the first builds tables
         with Operations() as operations:
-            samplers.draw(law, [0] * 32, 64, hits=rule, generator=seeded())  # type: ignore[arg-type]
+            samplers.draw(law, labels, 5, hits=rule, generator=seeded())  # type: ignore[arg-type]
         counts.append(operations.count)
     assert counts[1] <= 2 * counts[2]
 

@@ -78,16 +78,12 @@ class Categorical(Tabulated):
         return not bool(drawn_units(integers)[self.classes :].any())
 
     def _log_prob(self, ids: Tensor) -> Tensor:
-        return checks.onto(self.log_q[ids.to(self.log_q.device)], ids.device)
+        return checks.onto(take(self.log_q, ids.to(self.log_q.device)), ids.device)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""
         drawn = bits(shape, generator, self.table.device)
-        flat = drawn.view(-1)
-        whole = checks.is_traced(flat) or not flat.is_cpu or len(flat) <= CHUNK
-        blocks = (flat,) if whole else torch.split(flat, CHUNK)
-        for block in blocks:
-            _look_up(self.table, block)
+        look_up(self.table, self.table.shape[0], drawn.view(-1))
         return drawn
 
 
@@ -195,10 +191,24 @@ def _log(units: Tensor) -> Tensor:
     return (units.to(torch.float64) * 2.0**-BITS).log()
 
 
-def _look_up(table: Tensor, drawn: Tensor) -> None:
-    """Replace random bits by classes, in place."""
-    columns = _columns(len(table))
+def look_up(table: Tensor, size: int, drawn: Tensor, start: Tensor | None = None) -> None:
+    """Replace random bits by classes, in place, by a table of a size; of bits [B, m] by those at ``start`` [B, 1]."""
+    if drawn.is_cpu and not checks.is_traced(drawn) and drawn.numel() > CHUNK:
+        step = max(1, CHUNK * len(drawn) // drawn.numel())
+        for at in range(0, len(drawn), step):
+            _look_up(table, size, drawn[at : at + step], start if start is None else start[at : at + step])
+    else:
+        _look_up(table, size, drawn, start)
+
+
+def _look_up(table: Tensor, size: int, drawn: Tensor, start: Tensor | None) -> None:
+    columns = _columns(size)
     column = drawn >> (BITS - columns)
-    word = table.index_select(0, column)
+    word = take(table, column if start is None else column + start)
     unit = drawn & ((FULL >> columns) - 1)
-    drawn.copy_(torch.where(unit < (word >> columns), column, word & (len(table) - 1)))
+    drawn.copy_(torch.where(unit < (word >> columns), column, word & (size - 1)))
+
+
+def take(values: Tensor, places: Tensor) -> Tensor:
+    """``values[places]`` in one dimension, of which a CPU is slower."""
+    return values.index_select(0, places.flatten()).view(places.shape)

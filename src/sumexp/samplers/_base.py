@@ -31,8 +31,8 @@ class Law(nn.Module, ABC):
         super().__init__()
         self.classes = classes
         self.register_buffer("place", torch.empty(0, device=device), persistent=False)
-        self.others: dict[tuple[int, ...], Law] = {}
-        """Distributions without some frequent classes, which :func:`sumexp.samplers.draw` keeps."""
+        self.others: dict[tuple[int, ...], Any] = {}
+        """Tables without some frequent classes, which :func:`sumexp.samplers.draw` keeps."""
 
     @property
     def device(self) -> torch.device:

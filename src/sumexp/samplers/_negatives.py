@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sumexp import _checks as checks
 from sumexp import _lists as lists
@@ -101,9 +102,10 @@ def draw(
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
     own, none = labels.unsqueeze(-1), torch.zeros(labels.shape[0], m, dtype=torch.bool, device=labels.device)
     excluded = None if exclude is None else _check_exclude(exclude, given, sampler.classes)
-    if hits == "redraw":
-        excluded = own if excluded is None else torch.cat([excluded, own], -1).sort().values
-    if excluded is not None and not shared:
+    if hits == "redraw" and excluded is None:
+        ids, log_q = _draw_negatives(sampler, labels, m, generator)
+    elif excluded is not None and not shared:
+        excluded = torch.cat([excluded, own], -1).sort().values if hits == "redraw" else excluded
         ids, log_q = _draw_others(sampler, excluded, m, generator)
     else:
         ids = sampler.sample((m,) if shared else (labels.shape[0], m), generator).to(labels.device)
@@ -113,6 +115,50 @@ def draw(
         equal = equal | _among(ids, excluded)
     drawn = (ids, log_q, equal)
     return Negatives(*(part.view(*given.shape, m) if part.ndim == 2 else part for part in drawn))
+
+
+class _Tables(NamedTuple):
+    """Those of a law and, for each of its frequent classes, of the other classes."""
+
+    law: alias.Categorical
+    words: Tensor  # all tables, joined
+    log_q: Tensor  # log probabilities, joined
+    start: Tensor  # [L, 1] where the table of a label starts, 0 where it is not frequent
+    log_rest: Tensor  # [L, 1] log(1 - q) of labels that are not frequent, else 0
+
+
+def _draw_negatives(
+    sampler: Sampler, labels: Tensor, m: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """Draws [B, m] of classes other than each label [B], and their log probability under that."""
+    kept = _kept(sampler)
+    if () not in kept:
+        taken = log_q_of(sampler, labels).exp()
+        if not (taken > MOST_OF_LABEL).any():
+            return _again(sampler, labels.unsqueeze(-1), taken, m, generator)
+        kept[()] = _tables(sampler, labels)
+    tables: _Tables = kept[()]
+    here = labels.to(tables.start.device)
+    start = tables.start[here]
+    if not start.any():
+        return _again(sampler, labels.unsqueeze(-1), log_q_of(sampler, labels).exp(), m, generator)
+    ids = alias.bits((len(labels), m), generator, here.device)
+    alias.look_up(tables.words, len(tables.law.table), ids, start)
+    _redraw(tables.law, ids, here.unsqueeze(-1), generator)
+    log_q = alias.take(tables.log_q, ids + start).sub_(tables.log_rest[here])
+    return ids.to(labels.device), checks.onto(log_q, labels.device)
+
+
+def _tables(sampler: Sampler, labels: Tensor) -> _Tables:
+    q, where = _probabilities(sampler, labels)
+    frequent = (q > MOST_OF_LABEL).nonzero().squeeze(-1)
+    laws = [_law_of(q, where), *(_law_of(q, where, label) for label in frequent)]
+    size = len(laws[0].table)
+    start = torch.zeros(len(q), dtype=torch.int64).index_put_((frequent,), size * torch.arange(1, len(laws)))
+    log_rest = torch.where(start > 0, 0, torch.log1p(-q))
+    log_q = torch.cat([pad(law.log_q, (0, size - len(q))) for law in laws])
+    each = (start.to(where).unsqueeze(-1), checks.onto(log_rest, where).unsqueeze(-1))
+    return _Tables(laws[0], torch.cat([law.table for law in laws]), log_q, *each)
 
 
 def _draw_others(
@@ -157,34 +203,56 @@ def _again(
 ) -> tuple[Tensor, Tensor]:
     """The same by drawing again what is excluded; ``taken`` [B] is how often that is."""
     ids = sampler.sample((len(excluded), m), generator).to(excluded.device)
+    _redraw(sampler, ids, excluded, generator)
+    return ids, log_q_of(sampler, ids).sub_(torch.log1p(-taken).unsqueeze(-1))
+
+
+def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Generator | None) -> None:
+    """Draw again the ids [B, m] that are excluded [B, H], in place."""
     flat = ids.view(-1)
     again = _among(ids, excluded).view(-1).nonzero().squeeze(-1)
-    rows = excluded[again // m]
+    if not len(again):
+        return
+    rows = excluded[again // ids.shape[1]]
     while len(again):
         drawn = sampler.sample((len(again),), generator).to(ids.device)
         flat[again] = drawn
         hit = _among(drawn.unsqueeze(-1), rows).squeeze(-1).nonzero().squeeze(-1)
         again, rows = again[hit], rows[hit]
-    return ids, log_q_of(sampler, ids).sub_(torch.log1p(-taken).unsqueeze(-1))
 
 
 def _without(sampler: Sampler, classes: Tensor) -> Law:
     """The distribution given that no draw is of these classes; a law keeps the latest ones."""
-    key: tuple[int, ...] = tuple(classes.view(-1).tolist())
-    # The laws of a mixture can change without its knowledge.
-    fixed = isinstance(sampler, Law) and not isinstance(sampler, Mixture)
-    kept: dict[tuple[int, ...], Law] = sampler.others if fixed else {}  # type: ignore[attr-defined]
+    key, kept = tuple(classes.view(-1).tolist()), _kept(sampler)
     if key not in kept:
-        where = sampler.device if isinstance(sampler, Law) else classes.device
-        q = log_q_of(sampler, torch.arange(sampler.classes, device=where)).cpu().double().exp()
-        q[classes[classes >= 0].cpu()] = 0
-        if not bool((q > 0).any()):
-            named = f"label {key[0]} has probability 1 under q" if len(key) == 1 else f"{key} hold all classes of q"
-            raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
         while len(kept) >= KEPT:
             del kept[next(iter(kept))]
-        kept[key] = alias.Categorical(checks.onto(q / q.sum(), torch.device(where)))
-    return kept[key]
+        kept[key] = _law_of(*_probabilities(sampler, classes), classes)
+    law: Law = kept[key]
+    return law
+
+
+def _kept(sampler: Sampler) -> dict[tuple[int, ...], Any]:
+    """What a law keeps; the parts of a mixture can change without its knowledge."""
+    return sampler.others if isinstance(sampler, Law) and not isinstance(sampler, Mixture) else {}
+
+
+def _probabilities(sampler: Sampler, ids: Tensor) -> tuple[Tensor, torch.device]:
+    """Those of all classes, on the CPU, and where draws are made."""
+    where = sampler.device if isinstance(sampler, Law) else ids.device
+    return log_q_of(sampler, torch.arange(sampler.classes, device=where)).cpu().double().exp(), where
+
+
+def _law_of(q: Tensor, device: torch.device, without: Tensor | None = None) -> alias.Categorical:
+    """A law, given that no draw is of some classes."""
+    if without is not None:
+        classes = without.flatten().cpu()
+        q = q.index_fill(0, classes[classes >= 0], 0)
+        if not bool((q > 0).any()):
+            of = classes.tolist()
+            named = f"label {of[0]} has probability 1 under q" if len(of) == 1 else f"{tuple(of)} hold all classes of q"
+            raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
+    return alias.Categorical(checks.onto(q / q.sum(), device))
 
 
 def _among(ids: Tensor, rows: Tensor) -> Tensor:
