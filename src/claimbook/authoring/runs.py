@@ -101,7 +101,10 @@ def computed(
             with _surroundings(data):
                 checkpoint = Checkpoint(store, asked, device, save_every)
                 bar = partial(progress.bar, what=task.__module__.partition(".")[2])
-                result = task(config, device=device, progress=bar, checkpoint=checkpoint)
+                try:
+                    result = task(config, device=device, progress=bar, checkpoint=checkpoint)
+                except torch.OutOfMemoryError as error:
+                    raise BookError(_out_of_memory(asked.name, config, device)) from error
             memory = {}
             if torch.device(device).type == "cuda":
                 memory["peak_device_memory"] = torch.cuda.max_memory_allocated(device)
@@ -186,6 +189,18 @@ def _write(folder: Path, config: object, result: Result) -> None:
 def _load(path: Path) -> Arrays:
     with np.load(path, allow_pickle=False) as arrays:
         return dict(arrays)
+
+
+def _out_of_memory(name: str, config: object, device: str) -> str:
+    """What filled the GPU, and which option needs less."""
+    free, total = torch.cuda.mem_get_info(device)
+    others = total - free - torch.cuda.memory_reserved(device)
+    size = [f"{field}={value!r}"[:60] for field, value in vars(config).items() if field in ("batch", "members")]
+    return (
+        f"{name} ({', '.join(size)}) needs more memory than {device} has: {total / 2**30:.1f} GiB, of which other "
+        f"processes hold {others / 2**30:.1f}. End them, train one chapter at a time (CORES=1), or take a smaller "
+        "PROFILE or DEVICE=cpu"
+    )
 
 
 @contextmanager

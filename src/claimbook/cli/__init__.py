@@ -1,5 +1,6 @@
 """The command line, ``claimbook``."""
 
+import signal
 import sys
 
 
@@ -7,9 +8,11 @@ def main() -> None:
     """Run the command line; an error of input or of the disk is a message on stderr and exit code 1."""
     from claimbook import BookError, project
     from claimbook.cli.commands import app
-    from claimbook.store import default
+    from claimbook.store import default, processes
     from claimbook.store.entries import is_of_disk
 
+    # Without a handler SIGTERM does nothing to the first process of a container.
+    signal.signal(signal.SIGTERM, lambda number, _: processes.end(128 + number))
     try:
         app()
     except Exception as error:

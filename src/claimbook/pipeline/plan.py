@@ -55,12 +55,14 @@ def _parsed(text: str) -> Source:
 
     notebook = jupytext.reads(text, "md:myst")
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    first = "\n".join(cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ()))
-    assigned = [node for node in ast.parse(first).body if isinstance(node, ast.Assign)]
+    first = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())]
+    if len(first) > 1:  # papermill sets those of the first, and the others undo it
+        raise BookError(f"{len(first)} cells are tagged 'parameters'; expected one: {first}")
+    assigned = [node for node in ast.parse("".join(first)).body if isinstance(node, ast.Assign)]
     try:
         values = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
     except ValueError:
-        raise BookError(f"a parameter is not a plain value such as 0 or 'cpu': {first}") from None
+        raise BookError(f"a parameter is not a plain value such as 0 or 'cpu': {first[0]}") from None
     return Source(notebook.metadata.get("sumexp") or {}, tuple(cell.source for cell in cells), values)
 
 

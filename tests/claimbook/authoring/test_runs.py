@@ -229,3 +229,13 @@ def test_several_runs_are_those_of_one_by_one_and_computed_once(root: Path) -> N
     assert [run.metrics["last"] for run in found] == [0, 0.5, 0]
     assert found[0].provenance == found[2].provenance == one.provenance
     assert len(CALLS) == len(left(root)) == 2
+
+
+def test_a_gpu_that_is_full_is_named_with_what_needs_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_large(config: Config, /, **_: object) -> Result:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (1 << 30, 80 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 9 << 30)
+    with pytest.raises(BookError, match=r"too_large .*: 80.0 GiB, of which other processes hold 70.0\. .*CORES=1"):
+        runs.cached(too_large, Config())

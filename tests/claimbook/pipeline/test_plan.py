@@ -147,3 +147,16 @@ def test_a_notebook_that_does_not_exist_is_named() -> None:
     write("notebooks/a.md", NOTEBOOK)
     with pytest.raises(BookError, match="no notebook 'b' in notebooks/; there are: a"):
         plan.notebook("b", {})
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (["seed = 0", "seed = 1"], "2 cells are tagged 'parameters'; expected one"),
+        (["seed = len('a')"], "a parameter is not a plain value such as 0 or 'cpu': seed"),
+    ],
+)
+def test_a_cell_of_parameters_has_plain_values_and_stands_alone(cells: list[str], message: str) -> None:
+    text = "".join(f"\n```{{code-cell}} ipython3\n:tags: [parameters]\n\n{cell}\n```\n" for cell in cells)
+    with pytest.raises(BookError, match=message):
+        plan.parse(write("a.md", NOTEBOOK.partition("\n```{code-cell}")[0] + "\n" + text))

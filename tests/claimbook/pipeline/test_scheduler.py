@@ -89,17 +89,21 @@ def test_two_run_side_by_side_and_a_failure_stops_no_other(capfd: pytest.Capture
 DRIVER = """
 import signal, sys
 from pathlib import Path
+from claimbook import cli
+from claimbook.cli import commands
 from claimbook.pipeline import scheduler
 from claimbook.store import Computation
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # else ignored where the tests run in the background
 scheduler.COMMAND = (sys.executable, "-c")
 lines = "import time; from pathlib import Path; Path('started').touch(); time.sleep(300)"
-scheduler.run([scheduler.Task(Computation("run", "a", {}), (lines,), False)], 1)
+commands.app = lambda: scheduler.run([scheduler.Task(Computation("run", "a", {}), (lines,), False)], 1)
+cli.main()
 """
 
 
-def test_a_driver_ends_by_ctrl_c_with_all_that_it_started(place: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])  # of Ctrl-C; of docker stop, systemd and Slurm
+def test_a_driver_ends_by_a_signal_with_all_that_it_started(place: Path, number: int) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], env=environment)
     try:
@@ -107,8 +111,8 @@ def test_a_driver_ends_by_ctrl_c_with_all_that_it_started(place: Path) -> None:
         while not (place / "started").exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         [child] = psutil.Process(driver.pid).children(recursive=True)
-        driver.send_signal(signal.SIGINT)
-        assert driver.wait(10) == 130
+        driver.send_signal(number)
+        assert driver.wait(10) == 128 + number
     finally:
         driver.kill()
     assert child.wait(5) is None  # it is gone, and was never ours
