@@ -1,6 +1,7 @@
 """What an audit prints: each line fits the column of a page, and nothing of it is lost."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -47,6 +48,14 @@ def test_a_share_below_one_is_printed_below_100_per_cent_and_without_an_exponent
         "1,230", "100", "infinite", "0", "1.2e-04", "0.00123"
     ]  # fmt: skip
     assert [signed(x) for x in (1234.5, -1234.5, 0.5, 0.004, 1e-5)] == ["+1,230", "-1,230", "+0.5", "+0.004", "0"]
+
+
+def test_no_sentence_of_an_audit_has_an_exponent_for_a_share() -> None:
+    """Of 40 equal classes all but (39/40)^1023 = 6e-12 of examples have a hit; with 220 keys 1 - (39/40)^220."""
+    for m, share in ((220, "99.6 %"), (1023, "100 %")):
+        said = " ".join(audit(np.full(40, 100), m=m).lines())
+        assert f"{share} of examples" in said
+        assert not re.search(r"\de[+-]\d+ (%|times)", said)
 
 
 def kinds() -> Iterator[Line]:

@@ -113,6 +113,17 @@ def test_spike_has_a_variance_of_order_n_to_the_rate(n: int, rate: float, consta
     mean, variance = estimators.two_valued_moments(estimators.dyadic(n, rate), 10**6, Q(1, 10**9), 1)
     assert mean == 1 / (1 + 10**6 + (n - 1) * Q(1, 10**9))
     assert float(variance) / n**rate == pytest.approx(constant, abs=0.015)
+    # Among negatives that sum to 1 the spike moves F by 1/2, not 1: a quarter of the variance.
+    _, among = estimators.two_valued_moments(estimators.dyadic(n, rate), 10**6, Q(1, n), 1)
+    assert float(among / variance) == pytest.approx(1 / 4, abs=0.06 if n == 64 else 0.005)
+
+
+def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:
+    # Exercise 3: F/eps with probability eps, else 0. Cost eps n times second moment F^2/eps is n F^2.
+    n, eps, f = 16, Q(1, 8), Q(9, 10)
+    mean, second = (eps * (f / eps) ** k for k in (1, 2))
+    assert (mean, second - mean**2) == (f, f**2 * (1 / eps - 1))
+    assert eps * n * second == n * f**2 > minimax.cost_variance_bound(n)[0]
 
 
 @pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1), estimators.dyadic(4, 1.5, False)])

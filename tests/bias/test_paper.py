@@ -219,6 +219,9 @@ def test_a_sum_of_k_draws_is_the_mean_of_its_leave_one_out_sums() -> None:
     # in k: draw j stands in k - 1 of the k sums, with weight 1/(k-1) each and 1/k for the mean.
     k = sp.symbols("k", integer=True, positive=True)
     assert sp.simplify((k - 1) * (1 / (k - 1)) * (1 / k) - 1 / k) == 0
+    X, mean = sp.symbols("X mean", positive=True)
+    above_tangent = 1 / (1 + X) - (1 / (1 + mean) - (X - mean) / (1 + mean) ** 2)
+    assert sp.simplify(above_tangent - (X - mean) ** 2 / ((1 + X) * (1 + mean) ** 2)) == 0
 
 
 @pytest.mark.claim("bias-softmax-proportional", shows="statement", evidence="proof")

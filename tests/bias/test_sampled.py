@@ -50,6 +50,8 @@ def test_coordinates_of_the_gradient_bias_sum_to_zero_and_the_label_bears_the_va
     bias = sampled_bias(LOGITS, 2, 3)
     assert abs(bias.gradient.sum().item()) < 1e-13
     assert bias.gradient[2].item() == pytest.approx(bias.value.item(), abs=1e-13)  # p-hat - 1 against p - 1
+    none = sampled_bias(LOGITS, 2, 3, LOGITS)  # drawn in proportion to the softmax
+    assert torch.cat([none.value.view(1), none.gradient]).abs().max() < 1e-12
 
 
 def test_a_batch_of_rows_and_no_gradient_into_the_proposal() -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from claimbook import register
 
@@ -61,6 +62,18 @@ def test_our_theorems_name_their_section() -> None:
         if claim.id.startswith("sumexp-"):
             page = (ROOT / "notebooks" / f"{claim.chapter}.md").read_text("utf-8")
             assert re.search(rf"^#+ {re.escape(claim.where)}$", page, re.MULTILINE), (claim.id, claim.where)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "claims").glob("*.yml")), ids=lambda file: file.stem)
+def test_entries_have_each_field_once_and_close_their_formulas(file: Path) -> None:
+    """YAML would take the last of two, and a page would show the dollar."""
+    for entry in yaml.compose(file.read_text("utf-8")).value:
+        fields = [key.value for key, _ in entry.value]
+        assert len(set(fields)) == len(fields), fields
+        for text in (str(value.value) for _, value in entry.value if isinstance(value, yaml.ScalarNode)):
+            formulas = re.sub(r"\\[{}]", "", text).split("$")
+            assert len(formulas) % 2, text
+            assert all(one.strip() and one.count("{") == one.count("}") for one in formulas[1::2]), text
 
 
 def test_what_is_corrected_weighs_more_than_a_remark() -> None:

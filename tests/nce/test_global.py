@@ -241,6 +241,13 @@ def test_several_n_at_once_and_both_ways_to_sum(monkeypatch: pytest.MonkeyPatch)
     assert torch.allclose(together, alone, rtol=1e-11, atol=0)
 
 
+def test_unseen_pairs_at_minus_infinity_with_thousands_of_classes() -> None:
+    # 16 x each with a block of 128 of 2,048 y: H = E log(1 + J), J ~ Binomial(n - 1, 1/16).
+    joint, n = Joint(torch.kron(torch.eye(16, dtype=torch.float64), torch.ones(1, 128)) / 2048), 40
+    mean = sum(math.comb(n - 1, j) * 15 ** (n - 1 - j) / 16 ** (n - 1) * math.log1p(j) for j in range(n))
+    assert global_nce.entropy(joint, n).item() == pytest.approx(mean, rel=1e-12)
+
+
 @pytest.mark.claim("sumexp-infonce-any-noise", shows="statement", evidence="exact")
 @pytest.mark.parametrize("p", [P, FULL])
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -358,6 +365,10 @@ def test_the_optimum_recovers_the_conditional_on_the_support_of_the_noise() -> N
     joint, log_q = joint_of(P), log_of(NOISE)
     shifted = global_nce.optimal_scores(joint, log_q) + torch.tensor([[3.0], [-40.0]])
     assert torch.allclose(global_nce.recover(shifted, log_q), joint.y_given_x, atol=1e-15)
+    # C4. A y that the noise cannot produce is not recovered: its score is infinite, and e^s q is 0 for any other.
+    joint, log_q = joint_of([[Q(5, 10), Q(3, 10), Q(2, 10)]]), log_of([Q(1, 2), Q(1, 2), Q(0)])
+    assert (scores := global_nce.optimal_scores(joint, log_q)).isposinf().tolist() == [[False, False, True]]
+    assert global_nce.recover(scores, log_q)[0].tolist() == pytest.approx([5 / 8, 3 / 8, 0], abs=1e-15)
 
 
 @pytest.mark.claim("nce-uniform-q", shows="statement", evidence="proof")

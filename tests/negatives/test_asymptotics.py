@@ -108,6 +108,18 @@ def test_the_remainder_to_six_digits_at_a_hundred_thousand_negatives() -> None:
     assert remainder == pytest.approx(series.square[1].item() + series.square[2].item() / many, rel=1e-6, abs=0)
 
 
+def test_the_binomial_moments_agree_with_the_expansion() -> None:
+    # Two negatives with constant weights: E(l - l_m)^2 by the binomial law, 2,001 terms, and three terms of the series.
+    many, p = 2000, 2 / 3
+    logits = torch.tensor([2.0, 1.0, 4.0], dtype=torch.float64).log()
+    scheme = negatives.scheme(torch.tensor([0.0, 1 - p, p], dtype=torch.float64).log(), 0, many, "constant")
+    g = 3 + 3 * np.arange(many + 1) / many
+    exact = float((binom.pmf(np.arange(many + 1), many, p) * np.log(g / 5) ** 2).sum())  # mu = 2 + 1 + 3 p
+    series = sum(term.item() / many**k for k, term in enumerate(negatives.expansion(logits, scheme).square, 1))
+    assert series == pytest.approx(exact, rel=1e-9, abs=0)
+    assert negatives.implicit_loss(logits, scheme).squared_error.item() == pytest.approx(exact, rel=1e-12, abs=0)
+
+
 @pytest.mark.parametrize("scores", [(800.0, 800.0), (1e5, 1e5), (745.0, -745.0), (-800.0, -800.0), (-1e5, -1e5)])
 def test_finite_logits_of_any_spread_have_finite_coefficients(scores: tuple[float, float]) -> None:
     """By hand, the label at 0 and two negatives at f_1 + log 1, f_2 + log 3, drawn with 1/2 each.

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from sumexp.functional import sampled_softmax
 from sumexp.negatives import consistency, scheme
 from sumexp.negatives.schemes import Weights
-from sumexp.samplers import Hits, log_inclusion
+from sumexp.samplers import Hits, log_inclusion, relative, within_batch
 from tests.exact import draws, floats, laws, log_of, union
 from tests.negatives.search import implicit_losses, searched
 
@@ -228,6 +229,17 @@ def test_two_searches_find_the_same_minimum(m: int, expected: tuple[float, ...])
     torch.testing.assert_close(got, searched(of_scores, posterior), rtol=0, atol=1e-8)
     assert torch.softmax(got, -1).tolist() == pytest.approx(expected, abs=5e-5)
     assert got.mean().abs() < 1e-14
+
+
+def test_the_recipe_for_in_batch_scores_has_that_loss() -> None:
+    """Relative weights and hits kept, over all batches of three labels."""
+    f, prior, mean = torch.tensor([1.0, -0.5, 0.3], dtype=torch.float64), posterior.log(), 0.0
+    for labels in torch.cartesian_prod(*[torch.arange(3)] * 3):
+        drawn = within_batch(labels, prior)
+        weights = relative(drawn.log_q, prior[labels].unsqueeze(1))
+        mean += posterior[labels].prod().item() * sampled_softmax(f[labels], f[drawn.ids], weights=weights).item()
+    exact = consistency.multiset_losses(prior, 2, consistency.factors("relative", prior, 2), "keep")(f)
+    assert mean == pytest.approx((posterior @ exact).item(), rel=1e-9)
 
 
 def zipf(classes: int, power: float = 1.0) -> Tensor:

@@ -348,11 +348,34 @@ def test_divergences_between_argmax_laws() -> None:
     by_support = one.log_prob(one.enumerate_support()) - other.log_prob(one.enumerate_support())
     expected = (one.mean.T * by_support).sum(0)
     assert (kl_divergence(one, other) - expected).abs().max() < 1e-12
-    theirs = kl_divergence(OneHotCategorical(logits=BATCH), OneHotCategorical(logits=BATCH.flip(0)))
-    assert (kl_divergence(PerturbArgmax(BATCH), other) - theirs).abs().max() < 1e-12
+    gumbel, theirs = PerturbArgmax(BATCH), OneHotCategorical(logits=BATCH)
+    divergences = kl_divergence(gumbel, other), kl_divergence(theirs, OneHotCategorical(logits=BATCH.flip(0)))
+    torch.testing.assert_close(*divergences, rtol=0, atol=1e-12)
+    value = theirs.enumerate_support()
+    for found, right in ((gumbel.log_prob(value), theirs.log_prob(value)), (gumbel.variance, theirs.variance)):
+        torch.testing.assert_close(found, right, rtol=1e-13, atol=1e-15)
     sure = PerturbArgmax(vector(3, 0), Uniform())
     assert kl_divergence(sure, PerturbArgmax(vector(0, 0))).item() == pytest.approx(math.log(2))
     assert kl_divergence(PerturbArgmax(vector(0, 0)), sure).item() == math.inf
+
+
+@pytest.mark.parametrize("noise", [Gaussian(0.3, 2.0), Logistic()], ids=str)
+@pytest.mark.parametrize("classes", [2, 50])
+def test_single_precision_gives_what_double_precision_gives(noise: Any, classes: int) -> None:
+    """Values, and the slopes of all together."""
+    given, pull = torch.randn(2, 2, 20, classes, generator=torch.Generator().manual_seed(0))
+
+    def of(leaf: Tensor) -> list[Tensor]:
+        law, prior = (PerturbArgmax(loc, noise) for loc in leaf.requires_grad_())
+        uniform = OneHotCategorical(logits=torch.zeros_like(leaf[0]))
+        pairs = ((law, prior), (law, uniform), (uniform, law))
+        values = [law.mean, law.entropy(), *(kl_divergence(*pair) for pair in pairs)]
+        total = (law.mean * pull[0]).sum() + (torch.stack(values[1:]).T * pull[1, :, :1]).sum()
+        return [*values, *torch.autograd.grad(total, leaf)]
+
+    for single, double in zip(of(given.clone()), of(given.double()), strict=True):
+        assert single.dtype == torch.float32
+        torch.testing.assert_close(single.double(), double, rtol=0, atol=1e-4)
 
 
 def test_divergence_between_gaussian_softmaxes() -> None:

@@ -42,6 +42,8 @@ def test_seeds_are_rows() -> None:
     assert found[Method()].recall["head"].tolist() == [[1 / 2] * 3, [1] * 3]
     assert found[Method()].precision.tolist() == [[0.5, 0.4, 0.3]] * 2
     assert found[Method("contrastive")].recall["full"].tolist() == [[1 / 2] * 3]
+    untested = first | {"pairs": PAIRS * (COUNTS != 1)}  # no test pair has a label of the tail
+    assert summary.summaries([(Method(), untested)])[Method()].recall.keys() == {"head", "torso", "full"}
 
 
 def test_one_list_for_all() -> None:

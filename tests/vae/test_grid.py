@@ -88,6 +88,10 @@ def test_without_mnist_paper_is_cpu() -> None:
     assert {stack.source for stack in grids.grid("cpu", ALL)} == set(ALL)
 
 
+def test_paper_takes_less_than_an_hour_and_a_half_on_an_h200() -> None:
+    assert sum(grids.seconds(stack)["cuda"] for stack in grids.grid("paper", ALL)) < 1.5 * 3600
+
+
 def test_side_exchanges_the_variances() -> None:
     laws = {"gaussian": stats.norm, "logistic": stats.logistic, "gumbel": stats.gumbel_r}
     assert stats.norm(scale=MATCHED).var() == pytest.approx(stats.gumbel_r.var(), rel=1e-12)

@@ -129,6 +129,9 @@ def test_temperatures_are_those_that_the_public_code_has_seen() -> None:
     assert [schedule.at(step) for step in (0, 1, 1000)] == [1.0, 1.0, 1.0]
     assert schedule.at(1001) == schedule.at(2000) == math.exp(-0.01)
     assert schedule.at(2001) == math.exp(-0.02)
+    # 300 epochs of 500 steps end at step 149,999, refreshed at 149,000; the floor is met at t = 10^5 log 10 = 230,259.
+    assert schedule.at(149_999) == pytest.approx(math.exp(-1.49)) == pytest.approx(0.2254, abs=1e-4)
+    assert schedule.at(230_001) > schedule.at(231_001) == 0.1
     assert {fixed(0.3).at(step) for step in (0, 1, 10**6)} == {0.3}
 
 
