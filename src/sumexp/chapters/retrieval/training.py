@@ -122,8 +122,8 @@ def train(
     Returns:
         arrays: ``counts`` [L], training examples of each label; ``pairs`` [L], test pairs of each label that occurs in
         training, and ``found`` [3, L], those with the label among the first 1, 10 and 50; ``precision`` and
-        ``propensity`` [3], P@k and PSP@k for k = 1, 3, 5, on the test examples with a label; ``validation``
-        [rates, epochs], recall at 10 of the validation pairs; ``picked`` [2], the indices of rate and epoch;
+        ``propensity`` [3], P@k and PSP@k (A = 0.55, B = 1.5) for k = 1, 3, 5, on the test examples with a label;
+        ``validation`` [rates, epochs], recall at 10 of the validation pairs; ``picked`` [2], places of rate and epoch;
         metrics: ``recall`` at 10 over all test pairs, and ``popularity``, that of the list of the most frequent labels;
         history: at the picked rate, for each epoch ``epoch`` and ``train_loss``.
 
