@@ -170,7 +170,7 @@ def executed(profile: str, device: str, only: str = "") -> dict[str, float]:
     """Seconds of each chapter, all from an empty store, side by side on all cores."""
     from claimbook.pipeline import book, plan
     from claimbook.store import default
-    from claimbook.store.files import write_text
+    from claimbook.store.entries import write_text
 
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, SUMEXP_STORE=folder):
         made = plan.make(profile, device, only)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
 from claimbook.pipeline import book, pages, plan
-from claimbook.store.files import write_text
+from claimbook.store.entries import write_text
 
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())

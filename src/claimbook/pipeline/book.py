@@ -21,7 +21,7 @@ from claimbook.pipeline.scheduler import Task
 from claimbook.register.outcomes import PROOFS, TESTS, file_of
 from claimbook.store import Computation, default, parts, processes, progress
 from claimbook.store.computation import digest
-from claimbook.store.files import write_text
+from claimbook.store.entries import write_text
 from claimbook.store.provenance import device_name
 from claimbook.store.settings import choice, gpu_shares
 

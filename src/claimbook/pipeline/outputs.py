@@ -21,12 +21,8 @@ def noted(output: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def staged(output: Mapping[str, Any]) -> dict[str, Any]:
-    """An output as MyST-NB reads it: joined texts, numbers and sentences under the names that the prose glues."""
+    """An output as MyST-NB reads it, with joined texts."""
     if output["output_type"] == "stream":
         return {"output_type": "stream", "name": output["name"], "text": "".join(output["text"])}
-    mark = noted(output)
-    metadata: dict[str, Any] = {"sumexp": mark} if mark else {}
-    if glued := mark.get("result", mark.get("sentence")):
-        metadata["scrapbook"] = {"name": glued, "mime_prefix": RECORD}
     data = {kind: "".join(text) for kind, text in output["data"].items()}
-    return {"output_type": "display_data", "data": data, "metadata": metadata}
+    return {"output_type": "display_data", "data": data, "metadata": output["metadata"]}

@@ -13,9 +13,8 @@ from claimbook.pipeline.plan import BUILD, NOTEBOOKS, TOC, Plan, measurements
 from claimbook.pipeline.rendering import render
 from claimbook.pipeline.staging import DATA
 from claimbook.register import outcomes
-from claimbook.register.model import Test
 from claimbook.store import Computation, Entry, default, parts
-from claimbook.store.files import write_text
+from claimbook.store.entries import write_text
 from claimbook.store.provenance import Meter
 
 CLAIMS = Path("claims")
@@ -62,11 +61,6 @@ def sources() -> dict[str, Path]:
     return files | {str(path): path for path in (Path("_config.yml"), TOC, *measurements())}
 
 
-def _ended(decided: Shown) -> list[Test]:
-    """How the tests that decide claims ended."""
-    return [test for entry in decided.values() for test in outcomes.read(entry)]
-
-
 def make(plan: Plan, jobs: int) -> None:
     """Render the pages and keep them in the store, with ``register.json`` and ``executions.json``."""
     store, wanted = default(), computation(plan)
@@ -85,7 +79,8 @@ def _render(plan: Plan, folder: Path, jobs: int) -> None:
     """Lay out the book and render it into ``folder``, with what it says of the register and of executions as JSON."""
     shown, decided = stored(plan.notebooks), stored(plan.evidence)
     staging.stage(STAGE, shown)
-    entries = register.decide(register.load(CLAIMS), _ended(decided))
+    ended = [test for entry in decided.values() for test in outcomes.read(entry)]
+    entries = register.decide(register.load(CLAIMS), ended)
     write_text(folder / "register.json", register.to_json(entries))
     executed = executions([entry for entry in shown.values() if entry is not None])
     write_text(folder / "executions.json", json.dumps({"tables": executed}, indent=1) + "\n")

@@ -12,7 +12,7 @@ from claimbook.pipeline.notebooks import EXECUTED, INJECTED
 from claimbook.pipeline.outputs import noted, staged
 from claimbook.pipeline.plan import NOTEBOOKS, source_path
 from claimbook.store import Entry
-from claimbook.store.files import write_text
+from claimbook.store.entries import write_text
 
 DATA = Path("book/_data")
 """Where the staged book has what its directives read."""

@@ -10,7 +10,7 @@ appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder ``sto
 - `entries`: the user's store; where entries lie, their locks, writing, verifying, listing and removing them;
 - `complete_grids`: which grids of runs are whole;
 - `checkpoints`: the state of what is half done; `provenance`: what a computation cost, where and with what;
-- `progress`: how far a process is; `processes`: none outlives its driver; `files`: one text file.
+- `progress`: how far a process is; `processes`: none outlives its driver.
 """
 
 from claimbook.store.computation import Computation

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from claimbook import BookError, project
 from claimbook.store import parts
 from claimbook.store.computation import Computation, digest
-from claimbook.store.files import write_text
+from claimbook.store.entries import write_text
 from claimbook.store.provenance import Provenance
 from claimbook.tasks import Arrays
 

@@ -199,3 +199,14 @@ def is_of_disk(error: BaseException) -> bool:
 def _is_there(path: Path) -> bool:
     """Whether a folder holds anything; copying a store may leave an empty folder."""
     return path.is_dir() and any(path.iterdir())
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write ``text`` so that a reader sees the old file or the new file, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        part.write_text(text, "utf-8", newline="\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -166,11 +166,7 @@ def _required(distribution: str) -> frozenset[str]:
         wanted = map(Requirement, metadata.requires(distribution) or ())
     except metadata.PackageNotFoundError:
         return frozenset()
-    return frozenset(
-        requirement.name
-        for requirement in wanted
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    )
+    return frozenset(each.name for each in wanted if each.marker is None or each.marker.evaluate({"extra": ""}))
 
 
 def _path(module: str) -> Path:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from claimbook.store.files import write_text
+from claimbook.store.entries import write_text
 
 
 def test_a_file_is_replaced_and_its_folder_made(tmp_path: Path) -> None:
