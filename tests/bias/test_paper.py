@@ -232,6 +232,12 @@ def test_drawn_among_the_negatives_with_importance_weights_every_sample_is_exact
     ratio = (Q(1), Q(3), Q(7, 2))
     q = tuple(value / sum(ratio) for value in ratio)
     assert {sampled(ratio, drawn, importance(q, 2)) for drawn, _ in draws(q, 2)} == {softmax(ratio)}
+    # Unit weights are wrong: for a = (1, 3) two draws sum to 2, 4, 6 with probability 1/16, 6/16, 9/16.
+    unit = sampled_mean((1, 3), (Q(1, 4), Q(3, 4)), (1, 1), 2)
+    assert unit == Q(1, 16) / 3 + Q(6, 16) / 5 + Q(9, 16) / 7 != softmax((1, 3))
+    # So are draws from the softmax of all three classes, of which each negative adds 1/(2q) a = 5/2, hits dropped.
+    law = draws((Q(1, 5), Q(1, 5), Q(3, 5)), 2)
+    assert sum(p * softmax([Q(5, 2)] * sum(i > 0 for i in drawn)) for drawn, p in law) == Q(5, 21) != softmax((1, 3))
 
 
 @pytest.mark.claim("bias-assumption-3-2", shows="statement", evidence="exact")

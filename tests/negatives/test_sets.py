@@ -51,6 +51,14 @@ def test_in_a_union_a_more_frequent_class_takes_less_from_a_third(q: tuple[Fract
         assert (u[a] == u[b]) == (q[a] == q[b])
 
 
+@pytest.mark.claim("sumexp-union-table", shows="statement", evidence="exact")
+@given(laws(4), laws(4), st.integers(2, 4))
+@settings(deadline=None, max_examples=20)
+def test_one_draw_and_uniform_draws_have_a_table(p: tuple[Fraction, ...], q: tuple[Fraction, ...], m: int) -> None:
+    assert set(slope(p, union(q, 1).items(), q, keep=False)) == {0}
+    assert set(slope(p, union((Q(1, 4),) * 4, m).items(), (Q(1),) * 4, keep=False)) == {0}
+
+
 def test_the_step_by_integrands_for_all_m() -> None:
     # One step of the proof, so that it bears no grade: P(c drawn | a drawn) = 1 - int_0^x (A-s)^(m-1) ds /
     # int_0^x (1-s)^(m-1) ds with A = 1 - q_c, x = q_a, and the ratio of the integrands, ((A-s)/(1-s))^(m-1), falls, so
