@@ -121,7 +121,7 @@ def _show(plan: Plan, cores: int) -> None:
 
 def step(name: str, argument: str) -> None:
     """Run a step of the planned build in this process: ``notebook`` CHAPTER, or ``pages`` CORES."""
-    processes.bind()
+    processes.follow()
     plan = Plan.model_validate_json(PLAN.read_bytes())
     if name == "pages":
         gc.set_threshold(100_000)  # pages are large trees, through all of which it would go again and again

@@ -20,14 +20,9 @@ def drive() -> None:
 
 
 def follow() -> None:
-    """End this process with its parent, if a driver started it; a process started with ``nohup`` goes on."""
+    """End this process and all that it started with its parent, if a driver started it; after ``nohup`` it goes on."""
     if os.environ.get(DRIVEN):
-        bind()
-
-
-def bind() -> None:
-    """End this process and all that it started as soon as its parent has ended."""
-    threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=_watch, args=(os.getppid(),), daemon=True).start()
 
 
 def _watch(parent: int) -> None:

@@ -92,7 +92,7 @@ from concurrent.futures import ProcessPoolExecutor
 from claimbook.store import processes
 context = multiprocessing.get_context("spawn")
 if not Path("quick").exists():
-    with ProcessPoolExecutor(2, context, initializer=processes.bind) as pool:
+    with ProcessPoolExecutor(2, context, initializer=processes.follow) as pool:
         waiting = [pool.submit(time.sleep, 300) for _ in range(2)]
         Path("pool").write_text(" ".join(map(str, pool._processes)))
         [one.result() for one in waiting]"""
