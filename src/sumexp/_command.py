@@ -15,7 +15,7 @@ Losses with sampled negatives, and exactly what they optimise.
 
   audit  say what training with your sampled negatives ends at, and what to change
   data   list, fetch and verify the data sets
-  book, pdf, notebook, register, runs, why, status, clean
+  book, pdf, notebook, register, runs, why, clean
          build the book, and what belongs to it: python -m claimbook.cli --help
 
 The commands of the last lines need more; for them, {INSTALL}"""

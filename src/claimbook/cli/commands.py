@@ -118,30 +118,20 @@ def register_command(
 
 @app.command("why")
 def why_command(
-    name: Annotated[str, typer.Argument(help="A chapter such as nce, a test module such as nce.test_gan, or pages.")],
+    name: Annotated[
+        str, typer.Argument(help="A chapter such as nce, a test module such as nce.test_gan, or pages.")
+    ] = "",
     profile: Profile = "cpu",
     device: Device = "auto",
 ) -> None:
-    """Say whether a build would compute it again, and which part of it changed since the last time."""
+    """Say whether a build would compute it again and, of a single name, which part changed since the last time."""
     from claimbook.pipeline import book, plan
+    from claimbook.store.settings import choice
 
-    typer.echo("\n".join(book.why(name, plan.make(profile, device, "", stored=True))))
-
-
-@app.command("status")
-def status_command(profile: Profile = "cpu", device: Device = "auto") -> None:
-    """Print which chapters, outcomes of test modules and pages are in the store, and how many training runs."""
-    from claimbook.pipeline import book, plan
-    from claimbook.store import default
-
-    wanted = list(book.everything(plan.make(profile, device, "", stored=True)).values())
-    missing = default().missing(wanted)
-    print_table(
-        ("kind", "name", "state"),
-        [(part.kind, part.name, "missing" if part in missing else "fresh") for part in wanted],
-    )
-    runs = len(default().paths("run"))
-    typer.echo(f"\n{len(wanted) - len(missing)} of {len(wanted)} fresh; {runs} training runs in {default().root}")
+    known = book.everything(plan.make(profile, device, "", stored=True))
+    for each in [choice("NAME", name, known)] if name else known:
+        lines = book.why(each, known[each])
+        typer.echo("\n".join(lines if name else lines[:1]))
 
 
 @app.command("clean")

@@ -164,12 +164,8 @@ def everything(plan: Plan) -> dict[str, Computation]:
     return {**plan.notebooks, **plan.evidence, "pages": pages.computation(plan)}
 
 
-def why(name: str, plan: Plan) -> list[str]:
+def why(name: str, wanted: Computation) -> list[str]:
     """Whether a build would compute it again, and which of its parts changed since the last entry."""
-    known = everything(plan)
-    if name not in known:
-        raise BookError(f"no {name!r} in the book; there are {', '.join(known)}")
-    wanted = known[name]
     if entry := default().find(wanted):
         return [f"{name}: fresh, computed {entry.provenance.date} UTC in {entry.provenance.seconds:.1f} s"]
     earlier = default().entries(wanted.kind, wanted.name)

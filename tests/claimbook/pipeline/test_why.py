@@ -42,7 +42,7 @@ def keep(computation: Computation) -> Path:
 
 
 def said(profile: str = "cpu") -> list[str]:
-    return book.why("one", plan.make(profile, "cpu", "", stored=True))
+    return book.why("one", asked(profile))
 
 
 def test_the_part_that_changed_is_named() -> None:
@@ -61,7 +61,8 @@ def test_pages_are_compared_with_the_last_of_their_profile() -> None:
         asked_for = plan.make(profile, "cpu", "", stored=True)
         keep(pages.computation(asked_for))
     Path("book/intro.md").write_text("# Intro\n")
-    assert book.why("pages", plan.make("cpu", "cpu", "", stored=True))[1:] == ["  file book/intro.md: new"]
+    changed = pages.computation(plan.make("cpu", "cpu", "", stored=True))
+    assert book.why("pages", changed)[1:] == ["  file book/intro.md: new"]
 
 
 def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,15 +87,13 @@ def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatc
     assert said()[1:] == ["  trained mnist: no -> store"]
 
 
-def test_status_says_what_is_fresh_and_how_many_runs_there_are() -> None:
-    def told() -> list[list[str]]:
-        done = CliRunner().invoke(app, ["status", "--device", "cpu"])
-        return [line.split() for line in done.output.splitlines()]
+def test_all_are_listed_with_whether_they_are_fresh() -> None:
+    def told() -> list[str]:
+        done = CliRunner().invoke(app, ["why", "--device", "cpu"])
+        return [line.partition(",")[0] for line in done.output.splitlines()]
 
-    assert [row[:3] for row in told()[1:3]] == [["notebook", "one", "missing"], ["pages", "book", "missing"]]
+    assert told() == ["one: missing", "pages: missing"]
     path = keep(asked())
-    keep(Computation("run", "task", {}))
-    assert told()[1][:3] == ["notebook", "one", "fresh"]
-    assert " ".join(told()[-1]).startswith("1 of 2 fresh; 1 training runs in ")
+    assert told() == ["one: fresh", "pages: missing"]
     (path / "entry.json").write_text("{}")
-    assert told()[1][:3] == ["notebook", "one", "missing"]
+    assert told() == ["one: missing", "pages: missing"]
