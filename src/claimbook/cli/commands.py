@@ -118,9 +118,7 @@ def register_command(
 
 @app.command("why")
 def why_command(
-    name: Annotated[
-        str, typer.Argument(help="A chapter such as nce, a test module such as nce.test_gan, or pages.")
-    ] = "",
+    name: Annotated[str, typer.Argument(help="A chapter, test module (nce.test_gan), or pages; else all.")] = "",
     profile: Profile = "cpu",
     device: Device = "auto",
 ) -> None:
