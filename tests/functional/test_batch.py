@@ -18,6 +18,7 @@ from sumexp import functional
 from sumexp.functional import _batch as blocks
 from sumexp.functional import in_batch
 from sumexp.functional._arguments import Correct
+from tests.functional.test_linear import Largest
 
 WAYS: dict[str, dict[str, Any]] = {
     "all, keep": {},
@@ -349,18 +350,54 @@ def test_losses_beyond_the_range_of_probabilities(way: dict[str, Any], dtype: to
     torch.testing.assert_close(torch.autograd.grad(value.sum(), leaf)[0], pull(torch.ones_like(exact))[0])
 
 
+@forward_mode
+@every_way
 @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_half_precision_is_summed_in_single(half: torch.dtype) -> None:
+def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dtype, monkeypatch: Any) -> None:
+    """The loss is that of the rounded scores, a gradient is rounded once or twice, and derivatives have its error."""
     scores, log_q = batch()
-    leaf = scores.to(half).requires_grad_()
-    value = in_batch(leaf, IDS, log_q=log_q)
-    assert value.dtype == torch.float32
-    precise = scores.to(half).double().requires_grad_()
-    wanted = in_batch(precise, IDS, log_q=log_q)
-    assert value.item() == pytest.approx(wanted.item(), rel=1e-6)
-    (found,), (exact,) = torch.autograd.grad(value, leaf), torch.autograd.grad(wanted, precise)
-    assert found.dtype == half
-    torch.testing.assert_close(found.double(), exact, rtol=torch.finfo(half).eps, atol=1e-7)
+    options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
+    rounded, eps = scores.to(half), torch.finfo(half).eps
+    uneven, direction = double(1, 0.7, 3, 0), torch.linspace(-1, 1, 28).view(4, 7).to(half)
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    for cells, weights in product((1, 14, 1 << 18), (None, uneven)):
+        monkeypatch.setattr(blocks, "CELLS", cells)
+        found = []
+        for leaf in (rounded.clone().requires_grad_(), rounded.double().requires_grad_()):
+
+            def loss(z: Tensor, weights: Tensor | None = weights) -> Tensor:
+                if weights is None:
+                    return in_batch(z, IDS, log_q=log_q, **options)
+                return in_batch(z, IDS, log_q=log_q, **options, reduction="none") @ weights.to(blocks._precision(z))
+
+            value = loss(leaf)
+            (first,) = torch.autograd.grad(value, leaf)
+            (kept,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+            (second,) = torch.autograd.grad((kept * direction.to(leaf)).sum(), leaf)
+            with torch.autograd.forward_ad.dual_level():
+                dual = torch.autograd.forward_ad.make_dual(leaf.detach(), direction.to(leaf))
+                along = torch.autograd.forward_ad.unpack_dual(loss(dual)).tangent
+            found.append((value, first, kept.detach(), second, along))
+        (value, *first, second, along), exact = found
+        assert (value.dtype, first[0].dtype) == (torch.float32, half)
+        assert value.item() == pytest.approx(exact[0].item(), rel=1e-6)
+        for mine in first:
+            torch.testing.assert_close(mine.double(), exact[1], rtol=eps, atol=eps / 16)
+        for mine, wanted in ((second, exact[3]), (along, exact[4])):
+            torch.testing.assert_close(mine.double(), wanted, rtol=eps, atol=4 * eps / way.get("temperature", 1) ** 2)
+
+
+@pytest.mark.parametrize("way", [{}, {"hits": "mask"}, {"symmetric": True}, {"positives": torch.arange(300)[:, None]}])
+def test_half_precision_makes_no_matrix_of_single(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 300 x 300 scores rows of a block alone; single precision makes its matrix."""
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    monkeypatch.setattr(blocks, "CELLS", 20 * 300)
+    ids = torch.arange(300)
+    for dtype, most in ((torch.bfloat16, 20 * 300), (torch.float16, 20 * 300), (torch.float32, 300 * 300)):
+        scores = torch.randn(300, 300).to(dtype).requires_grad_()
+        with Largest(torch.float32) as largest:
+            in_batch(scores, ids, correct="none", **way).backward()
+        assert largest.found == most
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

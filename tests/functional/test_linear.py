@@ -97,14 +97,16 @@ def test_all_classes_of_a_catalogue(normalize: bool, reduction: Any, block: str)
 
 
 class Largest(TorchDispatchMode):
-    """The number of elements of the largest tensor that any step makes."""
+    """The number of elements of the largest tensor, of a type if one is given, that any step makes."""
 
-    found = 0
+    def __init__(self, dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        self.dtype, self.found = dtype, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
         for one in made if isinstance(made, (tuple, list)) else (made,):
-            if isinstance(one, Tensor) and one.untyped_storage().nbytes():
+            if isinstance(one, Tensor) and one.untyped_storage().nbytes() and self.dtype in (None, one.dtype):
                 self.found = max(self.found, one.untyped_storage().nbytes() // one.element_size())
         return made
 

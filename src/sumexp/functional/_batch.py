@@ -23,8 +23,8 @@ CORRECTIONS, HITS = get_args(Correct), get_args(InBatchHits)
 SMALL = 1 << 17
 """Scores up to which torch's own loss is faster: its steps are more, but none is made in Python."""
 
-CELLS = 1 << 17
-"""Scores whose hits are marked at a time on a CPU: the marks stay in its cache."""
+CELLS, MANY = 1 << 17, 1 << 25
+"""Scores at a time on a CPU, where they stay in its cache, and on a GPU."""
 
 
 def in_batch(
@@ -216,6 +216,13 @@ class _Correction(NamedTuple):
     classes: Tensor | None  # [N] of `_numbered`: columns equal to an example's own are left out; None to keep them
     marks: Tensor | None  # [B, N] bool, several positives of a row; None where its own column is the only one
     smoothing: float  # share of the mean over all columns that are not left out
+    start: int = 0  # the own column of the first row
+
+    def rows(self, start: int, stop: int) -> _Correction:
+        """That of some rows."""
+        law = self.log_q if self.log_q is None or self.log_q.ndim == 1 else self.log_q[start:stop]
+        marks = self.marks if self.marks is None else self.marks[start:stop]
+        return self._replace(log_q=law, marks=marks, start=start)
 
 
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
@@ -300,23 +307,22 @@ def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tens
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
     if _is_recorded(scores) or (one_positive and shifted and scores.numel() <= SMALL):
         return _formula(scores, correction, reduction)
-    places = None if correction.marks is None else _places_of(correction.marks)
-    losses, _ = _InPlace.apply(scores, correction, places)  # type: ignore[no-untyped-call]
+    losses, _ = _InPlace.apply(scores, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
 
 
 def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     """The loss by its formula, which compilers fuse and ``torch.func`` transforms."""
-    scale, law, own, classes, marks, smoothing = correction
+    scale, law, own, classes, marks, smoothing, start = correction
     logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
-    places = torch.arange(scores.shape[0], device=scores.device)
+    places = torch.arange(start, start + scores.shape[0], device=scores.device)
     if marks is None and classes is None and not smoothing and (law is None or own):
         return softmax_loss(logits if law is None else logits - law, places, reduction)
-    positive = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device) if marks is None else marks
+    positive = places.unsqueeze(-1) == torch.arange(scores.shape[1], device=scores.device) if marks is None else marks
     if law is not None:
         logits = logits - (law if own else torch.where(positive, 0, law))
     if classes is not None:
-        logits = logits.masked_fill((classes[: scores.shape[0]].unsqueeze(-1) == classes) & ~positive, -math.inf)
+        logits = logits.masked_fill((classes[places].unsqueeze(-1) == classes) & ~positive, -math.inf)
     if marks is None and not smoothing:
         return softmax_loss(logits, places, reduction)
     target = positive.to(logits.dtype) / positive.sum(-1, keepdim=True)
@@ -327,25 +333,39 @@ def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> T
     return reduce(-(log_p * target).sum(-1), reduction)
 
 
+def _factor(scores: Tensor, correction: _Correction, reduction: Reduction) -> float | None:
+    """By how much errors are multiplied before they are rounded to half precision; None to keep them exact.
+
+    A gradient is then a power of 2 times them, rounded once, and all stay in the range of float16.
+    """
+    if scores.dtype == _precision(scores) or correction.smoothing:
+        return None
+    size = max(1, scores.shape[0]) if reduction == "mean" else 1
+    return math.ldexp(math.frexp(correction.scale / size)[0], 15)
+
+
 class _InPlace(torch.autograd.Function):
     """The losses [B] with one matrix, where autograd would keep three: the softmax less its target.
 
-    That matrix is an output too, so that it can be differentiated again; the scores are not kept.
+    That matrix is an output too, so that it can be differentiated again; the scores are not kept. With a ``factor`` it
+    is kept in half precision, times that, and computed in blocks of rows.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, correction: _Correction, places: _Places | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, scores: Tensor, correction: _Correction, factor: float | None) -> tuple[Tensor, Tensor]:
+        exact = _precision(scores)
         # Rows in one piece, also where scores are transposed: the work in place below asks for it.
-        error = torch.empty(scores.shape, dtype=_precision(scores), device=scores.device)
-        _write_logits(scores, correction, places, error)
-        ahead, smooth = _ahead_of_target(error, correction, places)
-        torch.softmax(error, -1, out=error)
-        p = error.diagonal()
-        losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
-        if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
-            losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
-        _add_target(error, correction, places, smooth, -1)
-        ctx.correction, ctx.places, ctx.smooth, ctx.dtype = correction, places, smooth, scores.dtype
+        error = torch.empty(scores.shape, dtype=scores.dtype if factor else exact, device=scores.device)
+        ctx.smooth = None
+        if factor is None:
+            losses, ctx.smooth = _losses(scores, correction, error)
+        else:
+            losses = torch.empty(scores.shape[0], dtype=exact, device=scores.device)
+            for start, stop in _blocks(scores, MANY):
+                block = torch.empty(scores[start:stop].shape, dtype=exact, device=scores.device)
+                losses[start:stop], _ = _losses(scores[start:stop], correction.rows(start, stop), block)
+                error[start:stop] = block.mul_(factor)
+        ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
         ctx.save_for_backward(error)
         ctx.save_for_forward(error)
         ctx.set_materialize_grads(False)
@@ -354,11 +374,17 @@ class _InPlace(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, by_losses: Tensor | None, by_error: Tensor | None) -> tuple[Tensor | None, None, None]:
         [error] = ctx.saved_tensors
-        scale, total = ctx.correction.scale, None
+        scale, total = ctx.correction.scale / ctx.factor, None
         if by_losses is not None:
-            total = error * (by_losses if scale == 1 else by_losses * scale).unsqueeze(-1)
+            each = (by_losses if scale == 1 else by_losses * scale).unsqueeze(-1)
+            if error.dtype == each.dtype or torch.is_grad_enabled():
+                total = error * each
+            else:  # a CPU would make matrices in single precision
+                total = torch.empty_like(error)
+                for start, stop in _blocks(error):
+                    torch.mul(error[start:stop], each[start:stop], out=total[start:stop])
         if by_error is not None:
-            again = _slope(ctx, error, by_error) * scale
+            again = _slope(ctx, error, for_sums(by_error)) * (ctx.correction.scale * ctx.factor)
             total = again if total is None else total + again
         return None if total is None else total.to(ctx.dtype), None, None
 
@@ -366,12 +392,29 @@ class _InPlace(torch.autograd.Function):
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> tuple[Tensor, Tensor]:
         [error] = ctx.saved_tensors
         moved = for_sums(tangent) * ctx.correction.scale
-        return (error * moved).sum(-1), _slope(ctx, error, moved)
+        slope = _slope(ctx, error, moved) * ctx.factor
+        return (for_sums(error) / ctx.factor * moved).sum(-1), slope.to(error.dtype)
+
+
+def _losses(scores: Tensor, correction: _Correction, error: Tensor) -> tuple[Tensor, Tensor | float | None]:
+    """The losses [B], and what smoothing adds to the target; into a matrix the softmax less its target."""
+    places = None if correction.marks is None else _places_of(correction.marks)
+    _write_logits(scores, correction, places, error)
+    ahead, smooth = _ahead_of_target(error, correction, places)
+    torch.softmax(error, -1, out=error)
+    p = error.diagonal(correction.start)
+    losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
+    if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
+        losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
+    _add_target(error, correction, places, smooth, -1)
+    return losses, smooth
 
 
 def _slope(ctx: Any, error: Tensor, moved: Tensor) -> Tensor:
     """The derivative of the softmax in a direction, by the softmax less its target."""
-    p = _add_target(error.clone(), ctx.correction, ctx.places, ctx.smooth, 1)
+    places = None if ctx.correction.marks is None else _places_of(ctx.correction.marks)
+    error = error.clone() if ctx.factor == 1 else for_sums(error) / ctx.factor
+    p = _add_target(error, ctx.correction, places, ctx.smooth, 1)
     return p * (moved - (p * moved).sum(-1, keepdim=True))
 
 
@@ -383,7 +426,7 @@ def _add_target(
     if smooth is not None:
         matrix += smooth if sign > 0 else -smooth
     if several is None:
-        matrix.diagonal().add_(share)
+        matrix.diagonal(correction.start).add_(share)
     else:
         part = (share / several.number.to(matrix.dtype))[several.row]
         matrix.index_put_((several.row, several.column), part, accumulate=True)
@@ -401,20 +444,21 @@ def _write_logits(scores: Tensor, correction: _Correction, several: _Places | No
     places = None if several is None else (several.row, several.column)
     if law is not None and not correction.own:
         if places is None:
-            logits.diagonal().copy_(scores.diagonal().to(dtype) * correction.scale)
+            own = scores.diagonal(correction.start).to(dtype)
+            logits.diagonal(correction.start).copy_(own * correction.scale)
         else:
             logits[places] = scores[places].to(dtype) * correction.scale
     if correction.classes is None:
         return
     classes = correction.classes.to(dtype)
-    own = logits.diagonal().clone() if places is None else logits[places]
+    own = logits.diagonal(correction.start).clone() if places is None else logits[places]
     for start, stop in _blocks(scores):
         # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
         equal = torch.empty(stop - start, classes.shape[0], dtype=dtype, device=scores.device)
-        torch.eq(classes[start:stop].unsqueeze(-1), classes, out=equal)
+        torch.eq(classes[correction.start :][start:stop].unsqueeze(-1), classes, out=equal)
         logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
     if places is None:
-        logits.diagonal().copy_(own)
+        logits.diagonal(correction.start).copy_(own)
     else:
         logits[places] = own
 
@@ -426,7 +470,7 @@ def _ahead_of_target(
     smoothing = correction.smoothing
     if several is None and not smoothing:
         return None, None
-    own = logits.diagonal()
+    own = logits.diagonal(correction.start)
     mean = own if several is None else several.mean(logits)
     if not smoothing:
         return own - mean, None
@@ -440,10 +484,10 @@ def _ahead_of_target(
     return ahead - smoothing * over_all, present * (smoothing / number.to(logits.dtype))
 
 
-def _blocks(scores: Tensor) -> Iterator[tuple[int, int]]:
-    """Where blocks of rows begin and end."""
+def _blocks(scores: Tensor, most: int | None = None) -> Iterator[tuple[int, int]]:
+    """Where blocks of rows begin and end, of ``most`` scores on a GPU, all without it."""
     size, columns = scores.shape
-    step = max(1, CELLS // max(1, columns) if scores.is_cpu else size)
+    step = max(1, (CELLS if scores.is_cpu else most or scores.numel()) // max(1, columns))
     for start in range(0, size, step):
         yield start, min(start + step, size)
 
