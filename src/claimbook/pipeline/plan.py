@@ -58,9 +58,10 @@ def _parsed(text: str) -> Source:
     first = [cell.source for cell in cells if "parameters" in cell.metadata.get("tags", ())]
     if len(first) > 1:  # papermill sets those of the first, and the others undo it
         raise BookError(f"{len(first)} cells are tagged 'parameters'; expected one: {first}")
-    assigned = [node for node in ast.parse("".join(first)).body if isinstance(node, ast.Assign)]
+    nodes = (node for node in ast.parse("".join(first)).body if isinstance(node, ast.Assign | ast.AnnAssign))
+    assigned = [(node.targets[0] if isinstance(node, ast.Assign) else node.target, node.value) for node in nodes]
     try:
-        values = {ast.unparse(node.targets[0]): ast.literal_eval(node.value) for node in assigned}
+        values = {ast.unparse(name): ast.literal_eval(value) for name, value in assigned if value}
     except ValueError:
         raise BookError(f"a parameter is not a plain value such as 0 or 'cpu': {first[0]}") from None
     return Source(notebook.metadata.get("sumexp") or {}, tuple(cell.source for cell in cells), values)

@@ -84,6 +84,10 @@ def test_code_is_that_of_cells_without_tags_and_metadata() -> None:
     assert source.declared == {"data": ["brown"]}
 
 
+def test_a_parameter_may_have_a_type() -> None:
+    assert plan.parse(write("a.md", NOTEBOOK.replace('profile = "cpu"', "seed: int = 0"))).parameters == {"seed": 0}
+
+
 def test_prose_tags_and_cell_metadata_do_not_count() -> None:
     before = notebook()
     retagged = NOTEBOOK.replace("tags: [hide-input]", "tags: [remove-input]").replace('["remove-cell"]', "[]")
