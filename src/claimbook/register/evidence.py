@@ -62,12 +62,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Attach to each test the records of its markers, checked; leave out what the store knows."""
-    for item in items:
-        try:
-            item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
-        except (ValueError, RegisterError) as error:
-            raise pytest.UsageError(str(error)) from None
+    """Leave out what the store knows."""
     if known := [item for item in items if test_name(item) in config.stash[_PASSED]]:
         items[:] = [item for item in items if item not in known]
         config.hook.pytest_deselected(items=known)
@@ -91,6 +86,19 @@ def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
         if claim not in _known(item.config.rootpath / "claims"):
             raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """Attach to each test the records of its markers; a wrong one fails its module, as xdist's workers can report."""
+    made = yield
+    for item in made if isinstance(made, list) else [made]:
+        if isinstance(item, pytest.Item):
+            try:
+                item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
+            except (ValueError, RegisterError) as error:
+                raise collector.CollectError(str(error)) from None
+    return made
 
 
 def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:

@@ -201,16 +201,17 @@ FAULTS = {
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
 def test_faulty_marker_stops_the_run_and_is_named(project, arguments, message):
     project.write(f"@pytest.mark.claim({arguments})\ndef test_it(): ...")
-    said = project.test(code=pytest.ExitCode.USAGE_ERROR)
+    said = project.test(code=pytest.ExitCode.INTERRUPTED)
     assert "tests/test_bias.py::test_it: the marker claim(" in said
     assert message in said
     assert project.recorded() is None
 
 
-def test_faulty_register_stops_the_run_and_is_named(project):
+@pytest.mark.parametrize(("options", "code"), [((), pytest.ExitCode.INTERRUPTED), (ONE_WORKER, 1)])
+def test_faulty_register_stops_the_run_and_is_named(project, options, code):
     (project.path / "claims" / "bias.yml").write_text("- {id: bias-x}")
-    project.write(f"{MARK}\ndef test_it(): ...")
-    assert "claims/bias.yml: entry bias-x: " in project.test(code=pytest.ExitCode.USAGE_ERROR)
+    project.write(f"{MARK}\nclass TestIt:\n    def test_it(self): ...")
+    assert "claims/bias.yml: entry bias-x: " in project.test(*options, code=code)
 
 
 def test_tests_without_markers_need_no_register(project):
