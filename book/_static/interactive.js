@@ -5,9 +5,8 @@
   const LETTERS = "0.85rem";
   const pixels = (rem) => rem * parseFloat(getComputedStyle(document.documentElement).fontSize);
 
-  /** What a table has for a setting: the last of the controls it depends on varies fastest. */
-  const at = ({ by, values }, chosen, choices) =>
-    values[by.reduce((place, control) => place * choices[control] + chosen[control], 0)];
+  /** What nested lists have for a setting, a list for each control: of length 1 where nothing depends on it. */
+  const at = (values, chosen) => chosen.reduce((list, choice) => list[Math.min(choice, list.length - 1)], values);
 
   const chart = (place, panel, lines, mark) => {
     const ink = () => getComputedStyle(place).color;
@@ -41,34 +40,33 @@
       series: [{}, ...lines.map(({ color, dash }) => (
         { stroke: color || ink, dash: dash.length ? dash : undefined, width: 2.2, pxAlign: 0, points: { show: false } }
       ))],
-      hooks: { draw: panel.mark ? [drawMark] : [] },
+      hooks: { draw: panel.mark === null ? [] : [drawMark] },
     }, [panel.x, ...lines.map(() => panel.x.map(() => null))], place);
   };
 
   const start = (figure) => {
-    const { controls, panels, lines } = JSON.parse(figure.querySelector("script").textContent);
+    const { choices, panels, lines } = JSON.parse(figure.querySelector("script").textContent);
     const fields = [...figure.querySelectorAll("input, select")];
     const readings = [...figure.querySelectorAll(".by-hand-reading")];
-    const choices = controls.map((control) => control.choices.length);
     const setting = () => fields.map((field) => (field.tagName === "SELECT" ? field.selectedIndex : Number(field.value)));
     const charts = panels.map((panel, number) => {
       const place = figure.querySelectorAll(".by-hand-plot")[number];
       const own = lines.filter((line) => number in line.curves);
-      const drawn = chart(place, panel, own, () => panel.mark.at[setting()[panel.mark.by]]);
+      const drawn = chart(place, panel, own, () => panel.x[setting()[panel.mark]]);
       new ResizeObserver(() => drawn.setSize({ width: place.clientWidth, height: place.clientHeight })).observe(place);
-      const update = (chosen) => drawn.setData([panel.x, ...own.map((line) => at(line.curves[number], chosen, choices))]);
+      const update = (chosen) => drawn.setData([panel.x, ...own.map((line) => at(line.curves[number], chosen))]);
       return { drawn, update };
     });
     const update = () => {
       const chosen = setting();
       fields.forEach((field, number) => {
         if (field.tagName === "SELECT") return;
-        const text = controls[number].choices[chosen[number]];
+        const text = choices[number][chosen[number]];
         field.setAttribute("aria-valuetext", text);
         field.previousElementSibling.textContent = text;
       });
       lines.forEach(({ reading }, number) => {
-        readings[number].textContent = reading ? at(reading, chosen, choices) : "";
+        readings[number].textContent = at(reading, chosen);
       });
       for (const one of charts) one.update(chosen);
     };

@@ -45,11 +45,9 @@ def number(choice: str) -> float:
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name: str) -> None:
     for panel in figures[name].panels:
-        if panel.mark:
-            control, places = panel.mark
-            said = [number(choice) for choice in figures[name].controls[control].choices]
-            assert_allclose(said, places, atol=0.005)
-            assert panel.x[0] <= places[0] < places[-1] <= panel.x[-1]
+        if panel.mark is not None:
+            said = [number(choice) for choice in figures[name].controls[panel.mark].choices]
+            assert_allclose(said, panel.x, atol=0.005)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +139,6 @@ def test_errors_of_a_sampled_softmax_are_those_of_all_draws(figures: dict[str, I
     assert_allclose(deviation.curves[0][0, at, 0, 0, 1], math.sqrt(means[1] - means[0] ** 2) / p, rtol=1e-7)
     assert_allclose(bias.curves[1][1, 0, 0, 1, at], abs(means[2] + math.log(p)), rtol=1e-9)
     assert_allclose(deviation.curves[1][1, 0, 0, 1, at], math.sqrt(means[3] - means[2] ** 2), rtol=1e-7)
-    assert bias.reading is not None
-    assert deviation.reading is not None
     signed = [f"{error:+.2g}".replace("-", "−") for error in (means[0] / p - 1, means[2] + math.log(p))]
     assert bias.reading[1, at, 0].tolist() == signed
     assert not any(text.startswith("+") for text in deviation.reading.ravel())

@@ -14,16 +14,16 @@ import numpy as np
 from IPython.display import display
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from claimbook import BookError
 from claimbook.authoring.figures import PALETTE
 from claimbook.authoring.results import check_name, typeset
+from claimbook.store.settings import choice
 
 INK = "ink"
 """The colour of the text, as black is in a static figure."""
-_FORMULA = re.compile(r"\$(.+?)\$")
-_SCRIPT = re.compile(r"([_^])(?:\{([^}]*)\}|(\w))")
+_COLOURS = {**PALETTE, INK: ""}
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Control:
 class Panel:
     """A pair of axes, whose limits stay while curves change, so that the eye can compare.
 
-    The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. ``mark`` is the
-    number of a control and for each of its choices a place on x, at which a thin line stands.
+    The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. A thin line stands
+    at the point that the control of number ``mark`` chooses.
     """
 
     x: Sequence[float]
@@ -54,7 +54,7 @@ class Panel:
     yticks: Sequence[float]
     ylim: tuple[float, float]
     log: Literal["", "x", "y", "xy"] = ""
-    mark: tuple[int, Sequence[float]] | None = None
+    mark: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Line:
     color: str
     dash: tuple[int, ...]
     curves: Mapping[int, NDArray[np.float64]]
-    reading: NDArray[np.str_] | None = None
+    reading: NDArray[np.str_]
 
 
 @dataclass(frozen=True)
@@ -86,45 +86,28 @@ def show(figure: Interactive, name: str, *, hint: str) -> None:
     """Show an interactive figure under the static one of that name; the hint says what to set and what to look for."""
     check_name("figure", name, "bias-by-m")
     data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    data = data.replace("<", "\\u003c")
-    readings = [_first(line, figure.controls) for line in figure.lines]
+    counts, start = zip(*((len(control.choices), control.start) for control in figure.controls), strict=True)
+    first = [str(np.broadcast_to(line.reading, counts)[start]) for line in figure.lines]
     template = _TEMPLATES.get_template("interactive.html")
-    page = template.render(figure=figure, name=name, hint=hint, data=Markup(data), readings=readings, palette=PALETTE)
+    page = template.render(figure=figure, name=name, hint=hint, data=Markup(data.replace("<", "\\u003c")), first=first)
     display({"text/html": page}, raw=True, metadata={"sumexp": {"interactive": name}})  # type: ignore[no-untyped-call]
 
 
 def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArray[np.str_]:
     """Numbers as text, in the same shape: ``0.00012`` with ``unit=" nats"`` is ``1.2 × 10⁻⁴ nats``."""
-    said = [typeset(format(float(value), spec)) + unit for value in values.ravel()]
-    return np.array(said, dtype=np.str_).reshape(values.shape)
+    return np.array(np.vectorize(lambda value: typeset(format(value, spec)) + unit, otypes=[np.str_])(values))
 
 
 def table(figure: Interactive) -> dict[str, Any]:
-    """What the page draws from: plain numbers and texts.
-
-    Curves and readings are ``{"by": controls, "values": [...]}``, with an entry for each choice of these controls, the
-    last one varying fastest.
-    """
-    counts = [len(control.choices) for control in figure.controls]
-    return {
-        "controls": [{"choices": list(each.choices), "start": each.start} for each in figure.controls],
-        "panels": [_panel(panel) for panel in figure.panels],
-        "lines": [_line(line, counts) for line in figure.lines],
-    }
-
-
-def _panel(panel: Panel) -> dict[str, Any]:
-    number, places = panel.mark or (0, ())
-    return {
-        "xlabel": _plain(panel.xlabel),
-        "ylabel": _plain(panel.ylabel),
-        "xticks": _ticks(panel.xticks),
-        "yticks": _ticks(panel.yticks),
-        "ylim": list(panel.ylim),
-        "x": _short(panel.x),
-        "log": panel.log,
-        "mark": {"by": number, "at": _short(places)} if panel.mark else None,
-    }
+    """What the page draws from: numbers and texts; curves and readings are nested lists, one level for each control."""
+    choices = [list(control.choices) for control in figure.controls]
+    panels = [
+        vars(panel)
+        | {"x": _short(panel.x), "xticks": _ticks(panel.xticks), "yticks": _ticks(panel.yticks)}
+        | {"xlabel": panel.xlabel.replace("$", ""), "ylabel": panel.ylabel.replace("$", "")}
+        for panel in figure.panels
+    ]
+    return {"choices": choices, "panels": panels, "lines": [_line(line, [*map(len, choices)]) for line in figure.lines]}
 
 
 def _ticks(values: Sequence[float]) -> dict[str, Any]:
@@ -139,52 +122,30 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
 
 
 def _line(line: Line, counts: Sequence[int]) -> dict[str, Any]:
-    if line.color not in {*PALETTE, INK}:
-        raise BookError(f"line {line.label!r} has the colour {line.color!r}; take one of {[*PALETTE, INK]}")
-    curves = {str(number): _by_choice(line, values, counts) for number, values in line.curves.items()}
-    row = {"color": PALETTE.get(line.color, ""), "dash": list(line.dash), "curves": curves}
-    return row if line.reading is None else row | {"reading": _by_choice(line, line.reading, counts)}
+    color = _COLOURS[choice("the colour of a line", line.color, _COLOURS)]
+    for values in (*line.curves.values(), line.reading[..., None]):
+        shape = values.shape[:-1]
+        if len(shape) != len(counts) or any(n not in (1, count) for n, count in zip(shape, counts, strict=True)):
+            raise BookError(f"line {line.label!r} has shape {values.shape}; the controls have {counts} choices")
+    curves = {str(number): _short(values) for number, values in line.curves.items()}
+    return {"color": color, "dash": line.dash, "curves": curves, "reading": line.reading.tolist()}
 
 
-def _by_choice(line: Line, values: NDArray[Any], counts: Sequence[int]) -> dict[str, Any]:
-    """Values [choices, ...] with or without points: the controls on which they depend, and a row for each choice."""
-    shape = values.shape[: len(counts)]
-    if len(shape) < len(counts) or any(size not in (1, count) for size, count in zip(shape, counts, strict=True)):
-        raise BookError(f"line {line.label!r} has shape {values.shape}; the controls have {list(counts)} choices")
-    by = [number for number, size in enumerate(shape) if size > 1]
-    if values.ndim == len(counts):
-        return {"by": by, "values": values.ravel().tolist()}
-    return {"by": by, "values": [_short(row) for row in values.reshape(-1, values.shape[-1])]}
-
-
-def _short(values: Sequence[float] | NDArray[np.float64]) -> list[float | None]:
+def _short(values: ArrayLike) -> Any:
     """The numbers to five digits, finer than a pixel; None for NaN."""
-    short = [None if np.isnan(value) else float(f"{value:.5g}") for value in values]
-    return [int(value) if value is not None and value.is_integer() else value for value in short]
+    short = np.vectorize(lambda value: json.loads(f"{value:.5g}".replace("nan", "null")), otypes=[object])
+    return short(values).tolist()
 
 
-def _first(line: Line, controls: Sequence[Control]) -> str:
-    """The reading at the start, so that nothing moves when the script writes it again."""
-    if line.reading is None:
-        return ""
-    said = np.broadcast_to(line.reading, [len(control.choices) for control in controls])
-    return str(said[tuple(control.start for control in controls)])
-
-
-def _text(words: str) -> Markup:
+def _formulas(words: str) -> Markup:
     """Words as HTML; formulas of letters, with scripts, need no MathJax, and so are there at once."""
-
-    def script(match: re.Match[str]) -> str:
-        tag = {"_": "sub", "^": "sup"}[match[1]]
-        return f"<{tag}>{(match[2] or match[3]).replace('-', '−')}</{tag}>"
-
-    formula = '<span class="by-hand-formula">{}</span>'
-    return Markup(_FORMULA.sub(lambda m: formula.format(_SCRIPT.sub(script, m[1])), str(escape(words))))
-
-
-def _plain(words: str) -> str:
-    return words.replace("$", "")
+    formula = r'<span class="by-hand-formula">{}</span>'
+    html = re.sub(r"\$(.+?)\$", lambda found: formula.format(found[1].replace("-", "−")), escape(words))
+    for sign, tag in (("_", "sub"), (r"\^", "sup")):
+        html = re.sub(rf"{sign}(?:\{{(.*?)\}}|(\w))", rf"<{tag}>\1\2</{tag}>", html)
+    return Markup(html)
 
 
 _TEMPLATES = Environment(loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined)
-_TEMPLATES.filters |= {"formulas": _text, "plain": _plain}
+_TEMPLATES.filters["formulas"] = _formulas
+_TEMPLATES.globals["colours"] = _COLOURS

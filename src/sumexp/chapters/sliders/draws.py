@@ -29,8 +29,8 @@ def draws(page: Any, examples: Sequence[Example], log_frequency: Tensor) -> Any:
     )
     error, ticks, limits = "size of the error", (1e-4, 1e-2, 1, 100), (1e-4, 300.0)
     panels = (
-        page.Panel(DRAWS, "negatives $m$", error, (1, 10, 100, 1000, 10_000), ticks, limits, "xy", (0, DRAWS)),
-        page.Panel(POWERS, "power of frequency", error, (0, 0.5, 1), ticks, limits, "y", (1, POWERS)),
+        page.Panel(DRAWS, "negatives $m$", error, (1, 10, 100, 1000, 10_000), ticks, limits, "xy", 0),
+        page.Panel(POWERS, "power of frequency", error, (0, 0.5, 1), ticks, limits, "y", 1),
     )
     lines = []
     looks = ("bias", "blue", (), "+.2g"), ("standard deviation", "vermilion", (8, 4), ".2g")

@@ -27,7 +27,7 @@ def failures(page: Any) -> Any:
     panel = page.Panel(RANKS.tolist(), "rank", "least loss − log rank", *ticks, (-5.5, 5.5), "x")
     uniform, sizes = torch.tensor(1 / NEGATIVES, dtype=torch.float64), torch.arange(1, NEGATIVES + 1)
     least = np.array([[ranking.log_least_weight(uniform, m).item()] for m in DRAWS])
-    lines = [page.Line("log rank", "grey", (), {0: np.zeros((1, 1, len(RANKS)))})]
+    lines = [page.Line("log rank", "grey", (), {0: np.zeros((1, 1, len(RANKS)))}, np.array([[""]]))]
     for label, color, dash, log_weights in (
         ("weight $w$", "vermilion", (), np.array([np.log(WEIGHTS)] * len(DRAWS))),
         ("importance weight $n/m$", "blue", (8, 4), np.log(NEGATIVES / np.array(DRAWS))[:, None]),

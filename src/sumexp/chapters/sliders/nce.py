@@ -39,8 +39,8 @@ def bounds(page: Any) -> Any:
     )
     nats = (0, 1, 2, 3, 4, 5)
     panels = (
-        page.Panel(CANDIDATES, "candidates $N$", "nats", (4, 64, 1024, 16384), nats, (0, 5.2), "x", (0, CANDIDATES)),
-        page.Panel(INFORMATION, "mutual information $I$", "nats", nats[1:5], nats, (0, 5.2), "", (1, INFORMATION)),
+        page.Panel(CANDIDATES, "candidates $N$", "nats", (4, 64, 1024, 16384), nats, (0, 5.2), "x", 0),
+        page.Panel(INFORMATION, "mutual information $I$", "nats", nats[1:5], nats, (0, 5.2), "", 1),
     )
     lines = []
     for label, color, dash, values in (

@@ -36,9 +36,7 @@ def consistency(page: Any) -> Any:
     )
     nats_ticks, halves, truth = (1e-8, 1e-6, 1e-4, 1e-2, 1), (-1, -0.5, 0, 0.5, 1), zipf(TRUTH)
     panels = (
-        page.Panel(
-            DRAWS, "negatives $m$", "nats from the truth", DRAWS[::2], nats_ticks, (LEAST, 10), "xy", (0, DRAWS)
-        ),
+        page.Panel(DRAWS, "negatives $m$", "nats from the truth", DRAWS[::2], nats_ticks, (LEAST, 10), "xy", 0),
         page.Panel(RANKS, "rank of the class", "score minus truth", (1, 3, 10, 50), halves, (-1, 1), "x"),
     )
     lines = []
