@@ -1,6 +1,5 @@
 """Docstrings on the pages: types as a user names them, parameters first, a table of names."""
 
-from collections.abc import Iterator
 from re import compile as pattern
 from typing import Any
 
@@ -10,12 +9,15 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.ext.autodoc import ALL, Documenter, ModuleDocumenter
+from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.typing import stringify_annotation
 
 ARRAY_LIKE = stringify_annotation(ArrayLike, "fully-qualified")
 PRIVATE = pattern(r"(?<=sumexp\.)((?:[a-z]\w*\.)*)_\w+\.")
-FIELD = pattern(r":(?:param|returns|rtype|raises|type|yields)\b")
 ARRAY = pattern(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
+
+# A colon in the text on a value makes no type of what stands before it.
+GoogleDocstring._consume_inline_attribute = lambda docstring: ("", docstring._consume_to_end())
 
 
 class Listed(ModuleDocumenter):
@@ -50,68 +52,36 @@ def array_types(text: str) -> str:
     return PRIVATE.sub(r"\1", named.replace(ARRAY_LIKE, "numpy.typing.ArrayLike"))
 
 
-def mend_docstring(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
-    """Undo Napoleon reading "text:" at the start of an attribute's docstring as its type."""
+def name_fields(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Types in docstrings by their public names."""
     lines[:] = [array_types(line) for line in lines]
-    at = next((place for place, line in enumerate(lines) if line.startswith(":type: ")), None)
-    if what in ("attribute", "data", "property") and at is not None:
-        start = lines.pop(at).removeprefix(":type: ")
-        lines[0] = f"{start}: {lines[0]}"
-    lines[:] = fields_first(lines)
 
 
-def fields_first(lines: list[str]) -> list[str]:
+def fields_first(app: Sphinx, doctree: nodes.document) -> None:
     """Parameters, results and errors right after the first sentence and its formula; the rest goes on as notes."""
-    start = next((place for place, line in enumerate(lines) if FIELD.match(line)), len(lines))
-    end = start
-    while end < len(lines) and (FIELD.match(lines[end]) or not lines[end] or lines[end][0] == " "):
-        end += 1
-    blocks = [f"{block}\n" for block in "\n".join(lines[:start]).strip("\n").split("\n\n")]
-    defined = 2 if blocks[1:] and blocks[1].startswith(".. math::") else 1
-    while blocks[defined:] and blocks[defined][0] == " ":  # the formula goes on
-        defined += 1
-    if start == end or not blocks[defined:]:
-        return lines
-    head, notes = ("\n".join(part).split("\n") for part in (blocks[:defined], blocks[defined:]))
-    return [*head, *lines[start:end], "", ".. rubric:: Notes", "", *notes, *lines[end:]]
+    for content in doctree.findall(addnodes.desc_content):
+        defined = 2 if len(content) > 1 and isinstance(content[1], nodes.math_block) else 1
+        fields = content.first_child_matching_class(nodes.field_list)
+        if fields is not None and fields > defined:
+            content.insert(defined, [content.pop(fields), nodes.rubric("", "Notes")])
 
 
 def summarise(app: Sphinx, doctree: nodes.document) -> None:
     """A page of the API opens with a table of its names in the order of the page, which is that of use."""
-    entries = [row for entry in doctree.findall(addnodes.desc) for row in row_of(entry)]
-    if not app.env.docname.startswith("book/api/") or not entries:
-        return
-    body = nodes.tbody("", *entries)
-    group = nodes.tgroup("", nodes.colspec(colwidth=30), nodes.colspec(colwidth=70), body, cols=2)
-    doctree[0].insert(1, nodes.table("", group, classes=["summary"]))
+    described = [entry for entry in doctree.findall(addnodes.desc) if entry.get("domain") == "py" and entry[0]["ids"]]
+    rows = [row_of(entry[0], entry[-1]) for entry in described if "." not in entry[0]["fullname"]]
+    if app.env.docname.startswith("book/api/") and rows:
+        columns = nodes.colspec(colwidth=30), nodes.colspec(colwidth=70)
+        group = nodes.tgroup("", *columns, nodes.tbody("", *rows), cols=2)
+        doctree[0].insert(1, nodes.table("", group, classes=["summary"]))
 
 
-def row_of(entry: addnodes.desc) -> Iterator[nodes.row]:
-    """The name of a function or class, which leads to it, and its first sentence; none for a method or a field."""
-    signature, content = entry[0], entry[-1]
-    if entry.get("domain") != "py" or "." in signature["fullname"] or not signature["ids"]:
-        return
+def row_of(signature: nodes.Element, content: nodes.Element) -> nodes.row:
+    """A name, which leads to its entry, and the first paragraph there."""
     name = nodes.literal("", signature["fullname"])
     link = nodes.reference("", "", name, refid=signature["ids"][0], internal=True)
     first = next(iter(content.findall(nodes.paragraph)), nodes.paragraph())
-    said = nodes.paragraph()
-    for part in first.children:
-        text, stop, _ = part.astext().partition(". ") if isinstance(part, nodes.Text) else ("", "", "")
-        said += nodes.Text(f"{text}.") if stop else part.deepcopy()
-        if stop:
-            break
-    yield nodes.row("", nodes.entry("", nodes.paragraph("", "", link)), nodes.entry("", said))
-
-
-def plain_types(app: Sphinx, doctree: nodes.document) -> None:
-    """Types that pass by the events of autodoc: of properties; and those that a name stands for, with code's quotes."""
-    for annotation in doctree.findall(addnodes.desc_annotation):
-        if (shown := array_types(annotation.astext())) != annotation.astext():
-            annotation[:] = [nodes.Text(shown)]
-    for paragraph in doctree.findall(nodes.paragraph):
-        if paragraph.astext().startswith("alias of "):
-            for text in list(paragraph.findall(nodes.Text)):
-                text.parent.replace(text, nodes.Text(text.replace("‘", "'").replace("’", "'")))
+    return nodes.row("", nodes.entry("", nodes.paragraph("", "", link)), nodes.entry("", first.deepcopy()))
 
 
 def setup(app: Sphinx) -> None:
@@ -119,7 +89,7 @@ def setup(app: Sphinx) -> None:
     app.add_autodocumenter(Listed, override=True)
     app.connect("env-updated", forget_missing)
     app.connect("autodoc-process-signature", name_types)
-    app.connect("autodoc-process-docstring", mend_docstring, priority=600)  # after Napoleon
-    app.connect("doctree-read", plain_types)
+    app.connect("autodoc-process-docstring", name_fields, priority=600)  # after Napoleon
+    app.connect("doctree-read", fields_first)
     app.connect("doctree-read", summarise)
     app.connect("autodoc-skip-member", leave_out_fields)

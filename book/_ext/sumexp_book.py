@@ -1,17 +1,21 @@
-"""Roles and directives of the book: tables of the register, errata and measurements; quotations of chapters."""
+"""Roles and directives of the book: tables of the register, errata and measurements; figures; what pages quote."""
 
 import json
 from ast import literal_eval
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from re import compile as pattern
 from typing import Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
+from myst_parser.parsers.sphinx_ import MystParser
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective, SphinxRole, new_document
 
 from claimbook.pipeline import measured
 from claimbook.pipeline.outputs import noted
@@ -22,8 +26,9 @@ LINK = r'<a class="claim-link"[^>]*>(?:(?!</a>).)*</a>'
 COMMA = pattern(r"(?<=</a>),\s+")
 BRACKETS = pattern(rf"\s*\(({LINK}(?:,\s+{LINK})*)\)")
 MARKED = 'class="claim-link"', 'class="claim-link claim-mark"'
-WORD_JOINER = "\u2060"  # no line begins with a mark
+JOINER = "\u2060"  # no line begins with a mark
 DATA = "book/_data"
+SVG = "image/svg+xml"
 RECORD = "application/papermill.record/text/"
 TITLE = pattern(r"(?:^|\n)# (.*)")
 
@@ -32,7 +37,7 @@ class ClaimRole(SphinxRole):
     """``{claim}`bias-thm-3-1``` links to the claim's entry in the register, with the mark of its verdict."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        entry = next((entry for entry in register(self.env) if entry.id == self.text), None)
+        entry = next((entry for entry in entries(self.env.app) if entry.id == self.text), None)
         if entry is None:
             raise ExtensionError(f"{self.env.docname} links to the claim {self.text!r}, which is not in the register")
         page = relative(self.env, "book/register")
@@ -42,7 +47,7 @@ class ClaimRole(SphinxRole):
 
 def add_cards(app: Sphinx, doctree: nodes.document) -> None:
     """End a page that links to claims with the cards that its links open."""
-    if "sumexp_formulas" in app.env.temp_data:  # those of the register are hidden from Sphinx
+    if any('class="math' in node.astext() for node in doctree.findall(nodes.raw)):  # the register's formulas
         app.env.get_domain("math").data["has_equations"][app.env.docname] = True
     if cards := app.env.temp_data.get("sumexp_cards", {}).values():
         doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
@@ -50,12 +55,8 @@ def add_cards(app: Sphinx, doctree: nodes.document) -> None:
 
 def mark_words(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Turn links to claims that stand alone in brackets into marks at the word before."""
-
-    def marks(links: str) -> str:
-        return WORD_JOINER + COMMA.sub(WORD_JOINER, links).replace(*MARKED)
-
     if body := context.get("body"):
-        context["body"] = BRACKETS.sub(lambda found: marks(found[1]), body)
+        context["body"] = BRACKETS.sub(lambda found: JOINER + COMMA.sub(JOINER, found[1]).replace(*MARKED), body)
 
 
 def relative(env: BuildEnvironment, page: str) -> str:
@@ -63,33 +64,31 @@ def relative(env: BuildEnvironment, page: str) -> str:
     return str(env.app.builder.get_relative_uri(env.docname, page))
 
 
-def read(env: BuildEnvironment, name: str) -> str | None:
-    """The text of a staged file; None if it is missing."""
-    file = Path(env.srcdir, name)
-    return file.read_text("utf-8") if file.exists() else None
+@cache
+def parsed(app: Sphinx, name: str) -> Any:
+    """What a staged JSON file holds, such as a chapter; None if it is missing."""
+    file = Path(app.srcdir, name)
+    return json.loads(file.read_text("utf-8")) if file.exists() else None
 
 
-def register(env: BuildEnvironment) -> Register:
-    """The entries of the register with their verdicts, parsed once."""
-    if not hasattr(env.app, "sumexp_register"):
-        env.app.sumexp_register = read_json(Path(env.srcdir, DATA, "register.json"))
-    env.temp_data["sumexp_formulas"] = True
-    entries: Register = env.app.sumexp_register
-    return entries
+@cache
+def entries(app: Sphinx) -> Register:
+    """The entries of the register with their verdicts."""
+    return read_json(Path(app.srcdir, DATA, "register.json"))
 
 
 def explained(env: BuildEnvironment) -> dict[str, errata.Erratum]:
     """The errata that pages explain, by label, with addresses relative to the page being read."""
     pages = sorted(name for name in env.found_docs if name.startswith("book/errata/"))
-    texts = {name: read(env, f"{name}.md") or "" for name in pages}
-    return {label: one for name in pages for label, one in errata.read(texts[name], relative(env, name)).items()}
+    found = (errata.read(Path(env.doc2path(name)).read_text("utf-8"), relative(env, name)) for name in pages)
+    return {label: erratum for page in found for label, erratum in page.items()}
 
 
 class RegisterNumber(SphinxRole):
     """``{register-number}`open``` counts the papers' statements with a verdict, ``papers`` all, ``ours`` the book's."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        number = sum(self.text in (("ours",) if e.is_ours else ("papers", e.verdict)) for e in register(self.env))
+        number = sum(self.text in (("ours",) if e.is_ours else ("papers", e.verdict)) for e in entries(self.env.app))
         return [nodes.Text(str(number))], []
 
 
@@ -99,35 +98,29 @@ class RegisterTable(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        tables = {"marks": drawn.marks, "truth": drawn.truth, "rules": drawn.rules, "evidence": drawn.kinds}
+        register = entries(self.env.app)
         match self.arguments[0]:
             case "counts":
-                return [raw(drawn.counts(register(self.env)))]
+                return [raw(drawn.counts(register))]
             case "claims":
-                return [raw('<div id="register-filters"></div>'), *self.claims()]
+                repository = self.config.html_context.get("repository", "")
+                shown = drawn.claims(register, explained(self.env), repository)
+                return [raw('<div id="register-filters"></div>'), *self.sections("claims", shown)]
             case "glance":
                 page = relative(self.env, "book/register")
-                rows = drawn.glance(register(self.env), explained(self.env), page).items()
-                return [self.section("glance", chapter, raw(table)) for chapter, table in rows]
-            case name:
-                return [raw(tables[name]())]
+                return [*self.sections("glance", drawn.glance(register, explained(self.env), page))]
+            case name:  # marks, truth, rules or kinds
+                return [raw(getattr(drawn, name)())]
 
-    def claims(self) -> list[nodes.Node]:
-        """The entries of each chapter, with a link to the chapter if it is in the book."""
-        sections: list[nodes.Node] = []
-        repository = self.config.html_context.get("repository", "")
-        for chapter, table in drawn.claims(register(self.env), explained(self.env), repository).items():
+    def sections(self, name: str, tables: Mapping[str, str]) -> Iterator[nodes.section]:
+        """For each chapter a section under its title, or under its name if it is not in the book."""
+        for chapter, table in tables.items():
+            staged = parsed(self.env.app, f"notebooks/{chapter}.ipynb")
+            titled = TITLE.search("".join(staged["cells"][0]["source"])) if staged else None
             is_there = f"notebooks/{chapter}" in self.env.found_docs
-            decided = f"Decided in the chapter {{doc}}`/notebooks/{chapter}`." if is_there else ""
-            sections.append(self.section("claims", chapter, *self.parse_text_to_nodes(decided), raw(table)))
-        return sections
-
-    def section(self, table: str, chapter: str, *content: nodes.Node) -> nodes.section:
-        """A section under the chapter's title, or under its name if the chapter is not in the book."""
-        text = read(self.env, f"notebooks/{chapter}.ipynb")
-        titled = TITLE.search("".join(json.loads(text)["cells"][0]["source"])) if text else None
-        title = nodes.title("", titled[1] if titled else chapter)
-        return nodes.section("", title, *content, ids=[f"{table}-{chapter}"], names=[])
+            decided = f"Decided in the chapter {{doc}}`/notebooks/{chapter}`." if is_there and name == "claims" else ""
+            parts = nodes.title("", titled[1] if titled else chapter), *self.parse_text_to_nodes(decided), raw(table)
+            yield nodes.section("", *parts, ids=[f"{name}-{chapter}"], names=[])
 
 
 class ErrataTable(SphinxDirective):
@@ -144,10 +137,10 @@ class ErrataTable(SphinxDirective):
 
 def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
     """The output of a chapter's figure, result or sentence; None if its last execution has none of that name."""
-    text = read(env, f"notebooks/{chapter}.ipynb")
-    if text is None:
+    staged = parsed(env.app, f"notebooks/{chapter}.ipynb")
+    if staged is None:
         raise ExtensionError(f"{env.docname} quotes the chapter {chapter!r}, which is not in the book")
-    outputs = (output for cell in json.loads(text)["cells"] for output in cell.get("outputs", ()))
+    outputs = (output for cell in staged["cells"] for output in cell.get("outputs", ()))
     return next((output for output in outputs if noted(output).get(kind) == name), None)
 
 
@@ -174,6 +167,70 @@ class QuotedSentence(SphinxDirective):
         return self.parse_text_to_nodes(said or "…")
 
 
+class Figures(SphinxTransform):
+    """Puts a figure in the place of each picture that `claimbook.authoring.figures.show` has shown.
+
+    Its label ``fig-NAME`` is for references, which print its number; ``cell-NAME`` is the cell that draws it.
+    """
+
+    default_priority = 210  # before Sphinx collects pictures and sets quotes
+
+    def apply(self, **_: Any) -> None:
+        """Go through the page's cells."""
+        page, number = self.env.docname, 0
+        notebook = parsed(self.app, f"{page}.ipynb") or {"cells": ()}
+        shown = (out for cell in notebook["cells"] for out in cell.get("outputs", ()) if SVG in out.get("data", {}))
+        cells = [one for one in self.document.findall(nodes.container) if one.get("nb_element") == "cell_code"]
+        places = [(cell, one) for cell in cells for one in cell.findall(nodes.container) if one.get("mime_type") == SVG]
+        for (cell, place), output in zip(places, shown, strict=True):
+            if name := (about := noted(output)).get("figure"):
+                number += 1
+                caption = new_document(self.document["source"], self.document.settings)
+                MystParser().parse(about["caption"], caption)
+                caption[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
+                place[:] = figure(output, caption.children, name)
+                self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
+                cell["ids"].append(f"cell-{name}")
+                self.env.get_domain("std").note_hyperlink_target(f"fig-{name}", page, f"fig-{name}", f"Figure {number}")
+
+
+class QuotedFigure(SphinxDirective):
+    """The picture of a chapter's figure, with a caption of its own: ``synthesis one-step``."""
+
+    required_arguments = 2
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """The figure; its caption alone where the chapter has not drawn it yet."""
+        chapter, name = self.arguments
+        output, caption = quoted(self.env, chapter, "figure", name), self.parse_content_to_nodes()
+        return caption if output is None else figure(output, caption)
+
+
+def figure(output: Mapping[str, Any], caption: Sequence[nodes.Node], name: str = "") -> list[nodes.Node]:
+    """The picture for a desk and, if any, that for a phone, of which the style sheet shows one, over the caption.
+
+    One with a name can be linked to, and says where its numbers come from.
+    """
+    identity, below = (f' id="fig-{name}"', source(noted(output))) if name else ("", "")
+    narrow = noted(output).get("narrow", "").replace("<svg ", '<svg class="narrow" ', 1)
+    held = f'<div class="figure-picture" tabindex="0">{"".join(output["data"][SVG])}{narrow}</div>'
+    begin = raw(f'<figure{identity} class="sumexp-figure">\n{held}\n<figcaption>')
+    return [begin, *caption, raw(f"{below}</figcaption>\n</figure>")]
+
+
+def source(about: Mapping[str, str]) -> str:
+    """The line below a caption: the cell, the function and the numbers."""
+    name, (module, _, function) = about["figure"], about["source"].partition(":")
+    code = f"../_modules/{module.replace('.', '/')}.html#{function}"
+    public = ".".join(part for part in module.split(".") if not part.startswith("_"))
+    return (
+        f'<p class="figure-source">Drawn <span class="in-cell">in <a href="#cell-{name}">this cell</a> </span>from '
+        f'<a href="{code}"><code>{public}.{function}</code></a>. '
+        f'<a href="../_figures/{name}.csv" download>Data (CSV).</a></p>'
+    )
+
+
 class Measured(SphinxDirective):
     """``{measured} NAME ...`` shows its content and the tables of these files; nothing if all files are missing.
 
@@ -187,13 +244,10 @@ class Measured(SphinxDirective):
     option_spec: ClassVar = {"table": directives.unchanged, "slower": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        texts = [read(self.env, f"{DATA}/{name}.json") for name in self.arguments]
-        files = [json.loads(text) for text in texts if text is not None]
-        if not files:
-            return []
+        files = [file for name in self.arguments if (file := parsed(self.env.app, f"{DATA}/{name}.json"))]
         slower = "slower" in self.options
         text = measured.slower(files) if slower else measured.text(files, self.options.get("table"))
-        return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)]
+        return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)] if files else []
 
 
 def raw(html: str) -> nodes.raw:
@@ -201,12 +255,15 @@ def raw(html: str) -> nodes.raw:
 
 
 def setup(app: Sphinx) -> None:
-    for role, kind in (("claim", ClaimRole), ("register-number", RegisterNumber), ("result", QuotedResult)):
-        app.add_role(role, kind())
+    app.add_role("claim", ClaimRole())
+    app.add_role("register-number", RegisterNumber())
+    app.add_role("result", QuotedResult())
     app.add_directive("register-table", RegisterTable)
     app.add_directive("errata-table", ErrataTable)
     app.add_directive("quoted-sentence", QuotedSentence)
+    app.add_directive("quoted-figure", QuotedFigure)
     app.add_directive("measured", Measured)
+    app.add_transform(Figures)
     app.connect("doctree-read", add_cards)
     app.connect("html-page-context", mark_words)
     # Read in one process: of several, Sphinx does not see that two pages declare the same label. Writing is safe.

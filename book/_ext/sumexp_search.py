@@ -12,30 +12,21 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 
 WORDS = "book/words"
-"""The page that says, under ``HEAD``, which words stand for which chapter."""
-HEAD = "| you may know it as | here |"
-
-_CHAPTER = re.compile(r"\{doc\}`([^`]+)`")
+"""The page with a table of words and the pages that they stand for."""
+_ROW = re.compile(r"(?m)^\| (.+) \| \{doc\}`([^`]+)`")
 
 
 def words(text: str) -> dict[str, list[str]]:
     """The words that lead to each page, by the table of `WORDS`: those of a row to the first page of the row."""
-    if HEAD not in text:
-        raise ValueError(f"{WORDS} has no table {HEAD!r}, by which words are found")
-    rows = text.partition(HEAD)[2].strip().partition("\n\n")[0].splitlines()[1:]  # without the line under the head
     found: dict[str, list[str]] = {}
-    for row in rows:
-        _, known, here, _ = row.split("|")
-        chapter, *_ = _CHAPTER.findall(here)
-        page = posixpath.normpath(posixpath.join(posixpath.dirname(WORDS), chapter))
-        found.setdefault(page, []).extend(word.strip() for word in known.split(","))
+    for known, page in _ROW.findall(text):
+        found.setdefault(posixpath.normpath(f"book/{page}"), []).extend(known.split(", "))
     return found
 
 
 def lead(app: Sphinx, document: nodes.document) -> None:
     """Put the words that lead to this page into the index, which the search looks into first."""
-    found = words(Path(app.env.doc2path(WORDS)).read_text("utf-8")).get(app.env.docname, [])
-    if found:
+    if found := words(Path(app.env.doc2path(WORDS)).read_text("utf-8")).get(app.env.docname):
         entries = [("single", word, "", "main", None) for word in found]
         document.insert(0, addnodes.index(entries=entries, inline=False))
 

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
@@ -25,53 +26,29 @@ EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 EXTENSION, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "autodoc"))
 
 
-DOCSTRING = """The loss.
-
-.. math:: a
-
-   b
-
-It is small.
-
->>> loss()
-0
-
-:param x: a number,
-    or two.
-:raises ValueError: for none.
-
-Source: a paper."""
-FIELDS_FIRST = """The loss.
-
-.. math:: a
-
-   b
-
-:param x: a number,
-    or two.
-:raises ValueError: for none.
-
-
-.. rubric:: Notes
-
-It is small.
-
->>> loss()
-0
-
-Source: a paper."""
+def paragraph(text: str) -> nodes.paragraph:
+    return nodes.paragraph("", text)
 
 
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        (DOCSTRING, FIELDS_FIRST),
-        (FIELDS_FIRST.replace("\n\n\n.. rubric:: Notes", ""), FIELDS_FIRST.replace("\n\n\n.. rubric:: Notes", "")),
-        ("Words.\n\nMore words.", "Words.\n\nMore words."),
+        (
+            ("The loss.", "a", "It is small.", "f", "Source."),
+            ("The loss.", "a", "f", "Notes", "It is small.", "Source."),
+        ),
+        (("The loss.", "a", "f", "Source."), ("The loss.", "a", "f", "Source.")),
+        (("The loss.", "It is small.", "f"), ("The loss.", "f", "Notes", "It is small.")),
+        (("The loss.", "It is small."), ("The loss.", "It is small.")),
     ],
 )
-def test_parameters_stand_after_the_first_sentence_and_its_formula(written: str, shown: str) -> None:
-    assert "\n".join(runpy.run_path(str(AUTODOC))["fields_first"](written.split("\n"))) == shown
+def test_parameters_stand_after_the_first_sentence_and_its_formula(
+    written: tuple[str, ...], shown: tuple[str, ...]
+) -> None:
+    made = {"a": nodes.math_block("", "a"), "f": nodes.field_list("", nodes.field("", nodes.field_name("", "f")))}
+    content = addnodes.desc_content("", *(made.get(text) or paragraph(text) for text in written))
+    runpy.run_path(str(AUTODOC))["fields_first"](None, nodes.section("", content))
+    assert tuple(part.astext().strip() for part in content) == shown
 
 
 API = {file.stem: file.read_text("utf-8") for file in (EXTENSIONS.parent / "api").glob("*.md")}
@@ -92,13 +69,13 @@ def test_a_page_opens_with_a_table_of_its_names_in_the_order_of_the_page() -> No
     names = runpy.run_path(str(AUTODOC))
     document = new_document("page")
     document += nodes.section("", nodes.title("", "Losses"))
-    for name, text in (("b", "First. Second."), ("a", "It is"), ("A.method", "Left out.")):
+    for name, text in (("b", "First."), ("a", "It is"), ("A.method", "Left out.")):
         signature = addnodes.desc_signature("", "", fullname=name, ids=[f"sumexp.{name}"])
         paragraph = nodes.paragraph("", "", nodes.Text(text), nodes.literal("", "x"))
         document[0] += addnodes.desc("", signature, addnodes.desc_content("", paragraph), domain="py")
     names["summarise"](SimpleNamespace(env=SimpleNamespace(docname="book/api/functional")), document)
     rows = [[entry.astext() for entry in row] for row in document[0][1].findall(nodes.row)]
-    assert rows == [["b", "First."], ["a", "It isx"]]
+    assert rows == [["b", "First.x"], ["a", "It isx"]]
     assert [link["refid"] for link in document[0][1].findall(nodes.reference)] == ["sumexp.b", "sumexp.a"]
 
 
@@ -121,32 +98,12 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
 
 
 def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
-    mend = runpy.run_path(str(AUTODOC))["mend_docstring"]
-    lines = ["see `log_weights`.", "", ":type: What a negative weighs"]
-    mend(None, "data", "Weights", None, {}, lines)
-    assert lines == ["What a negative weighs: see `log_weights`.", ""]
+    name_fields = runpy.run_path(str(AUTODOC))["name_fields"]
+    text = "What a negative weighs: see `log_weights`."
+    assert GoogleDocstring(text, what="data").lines() == [text]
     fields = [":ivar q: the law", ":vartype q: numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"]
-    mend(None, "class", "Setup", None, {}, fields)
+    name_fields(None, "class", "Setup", None, {}, fields)
     assert fields == [":ivar q: the law", ":vartype q: numpy.typing.NDArray[numpy.float64]"]
-
-
-def test_types_of_properties_and_what_names_stand_for_are_those_of_code() -> None:
-    printed = "numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"
-    page = nodes.section(
-        "",
-        addnodes.desc_annotation("", "", nodes.Text(": "), nodes.Text(printed)),
-        addnodes.desc_annotation("", "", nodes.literal("", "property")),
-        nodes.paragraph("", "", nodes.Text("alias of "), nodes.literal("", "Literal"), nodes.Text("[‘none’, ‘tail’]")),
-        nodes.paragraph("", "", nodes.Text("one ‘word’")),
-    )
-    runpy.run_path(str(AUTODOC))["plain_types"](None, page)
-    assert [child.astext() for child in page.children] == [
-        ": numpy.typing.NDArray[numpy.float64]",
-        "property",
-        "alias of Literal['none', 'tail']",
-        "one ‘word’",
-    ]
-    assert isinstance(page[1][0], nodes.literal)
 
 
 def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
@@ -168,7 +125,7 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
 
 def test_pages_are_read_in_one_process() -> None:
     """Of several, Sphinx does not see that two pages declare the same label."""
-    app = SimpleNamespace(**dict.fromkeys(("add_role", "add_directive", "connect"), lambda *_: None))
+    app = SimpleNamespace(**dict.fromkeys(("add_role", "add_directive", "add_transform", "connect"), lambda *_: None))
     runpy.run_path(str(EXTENSION))["setup"](app)
     assert not app.is_parallel_allowed("read")
     assert app.is_parallel_allowed("write")
@@ -222,11 +179,12 @@ def exercises(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
     (place / "index.ipynb").write_text(json.dumps(notebook))
     settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sphinx_exercise", "sphinx_proof", "sumexp_typography"],
+        "extensions": ["myst_nb", "sphinx_exercise", "sphinx_proof", "sumexp_pages"],
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["colon_fence", "dollarmath"],
         "exercise_style": "solution_follow_exercise",
     }
+    (place / "book" / "_data").mkdir(parents=True)
     with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
         path.syspath_prepend(str(EXTENSIONS))
         app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
@@ -238,11 +196,11 @@ def test_an_exercise_has_a_number_and_its_solution_unfolds_code_and_all(exercise
     titles = [title.get_text(" ", strip=True) for title in exercises.select(".exercise > .admonition-title")]
     assert titles == ["Exercise 1 (two classes)", "Exercise 2"]
     first, second = exercises.select("details.solution")
-    assert [child.name for child in first.find_all(recursive=False)] == ["summary", "div"]
+    assert [child.name for child in first.find_all(recursive=False)] == ["summary", "section"]
     assert first.get_text(" ", strip=True) == "Solution One half."
     assert second.get_text(" ", strip=True) == "Solution A third, as in Exercise 1 : 1 / 3"
     assert "Outside." in exercises.get_text()
-    assert not exercises.select("details .exercise, #exercise-content, #solution-content")
+    assert not exercises.select("details .exercise")
 
 
 def test_theorems_have_letters_and_proofs_unfold(exercises: BeautifulSoup) -> None:
@@ -285,15 +243,17 @@ def built(place: Path, text: str) -> BeautifulSoup:
             "data": {"application/papermill.record/text/markdown": ["So it *is*."]},
         },
     ]
-    code = {"cell_type": "code", "source": "", "metadata": {}, "outputs": outputs, "execution_count": None, "id": "a"}
+    code = {"cell_type": "code", "source": "", "metadata": {}, "execution_count": None}  # without code it is skipped
+    drawn, kept = code | {"source": "draw()", "outputs": outputs[:1]}, code | {"outputs": outputs[1:]}
     title = {"cell_type": "markdown", "source": "# Chapter", "metadata": {}, "id": "b"}
     language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    notebook = {"cells": [title, code], "metadata": language, "nbformat": 4, "nbformat_minor": 5}
+    cells = [title, drawn | {"id": "a"}, kept | {"id": "c"}]
+    notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
     (place / "notebooks").mkdir()
     (place / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
     (place / "index.md").write_text(f"{text}\n```{{toctree}}\nnotebooks/chapter\n```\n")
     settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sumexp_book", "sumexp_figures"],
+        "extensions": ["myst_nb", "sumexp_book"],
         "nb_execution_mode": "off",
         "myst_enable_extensions": ["colon_fence"],
     }

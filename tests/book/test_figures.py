@@ -42,7 +42,7 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
         for name in pages:
             (tmp_path / "notebooks" / f"{name}.ipynb").write_text(json.dumps(notebook))
         settings: dict[str, Any] = {
-            "extensions": ["myst_nb", "sumexp_book", "sumexp_figures", "sumexp_typography"],
+            "extensions": ["myst_nb", "sumexp_book"],
             "root_doc": "notebooks/chapter",
             "nb_execution_mode": "off",
             "myst_enable_extensions": ["dollarmath"],

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Page, Request
 from tests.builds.book.browsing import CHAPTERS, DESKTOP, PHONE
 from tests.builds.book.conftest import CHROMIUM
 
-EXTENSION = Path(__file__).parents[3] / "book" / "_ext" / "sumexp_assets.py"
+EXTENSIONS = Path(__file__).parents[3] / "book" / "_ext"
 LIGHT = 3e6
 """Bytes, uncompressed, that a chapter and all that it loads may have."""
 
@@ -24,7 +24,9 @@ needs_browser = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here: insta
 
 @pytest.fixture(scope="module")
 def assets() -> dict[str, Any]:
-    return runpy.run_path(str(EXTENSION))
+    with pytest.MonkeyPatch.context() as path:
+        path.syspath_prepend(str(EXTENSIONS))
+        return runpy.run_path(str(EXTENSIONS / "sumexp_files.py"))
 
 
 def test_a_font_keeps_the_letters_in_use(assets: dict[str, Any]) -> None:

@@ -110,8 +110,3 @@ def test_a_page_found_names_the_section_that_has_the_words(page: Page) -> None:
         html,
     )
     assert summary == ["negatives.html#hits", "Hits A draw hits the label."]
-
-
-def test_a_page_without_the_table_is_named() -> None:
-    with pytest.raises(ValueError, match="has no table"):
-        EXTENSION["words"]("# Nothing")

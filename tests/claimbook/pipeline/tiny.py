@@ -36,7 +36,7 @@ only_build_toc_files: true
 execute: {execute_notebooks: "off"}
 sphinx:
   recursive_update: true
-  local_extensions: {sumexp_book: book/_ext, sumexp_figures: book/_ext}
+  local_extensions: {sumexp_book: book/_ext}
   config: {html_theme_options: {navbar_persistent: []}, nb_ipywidgets_js: {}}
 """,
     "_toc.yml": """format: jb-book
@@ -49,7 +49,6 @@ chapters:
 """,
     "book/intro.md": "# Intro\n",
     "book/_ext/sumexp_book.py": (ROOT / "book/_ext/sumexp_book.py").read_text("utf-8"),
-    "book/_ext/sumexp_figures.py": (ROOT / "book/_ext/sumexp_figures.py").read_text("utf-8"),
     "book/register.md": "# Register\n\n```{register-table} claims\n```\n",
     "book/executions.md": "---\nnosearch: true\n---\n\n# Executions\n\n```{measured} executions\n:table: cost\n```\n",
     "claims/bias.yml": """- id: bias-sum
