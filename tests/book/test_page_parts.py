@@ -75,16 +75,17 @@ def test_errata_have_a_weight_of_the_list() -> None:
 
     one, lighter = read("misprint"), read("lost in our text")
     assert (one.label, one.title, one.weight, one.target) == ("B1", "Two signs", "misprint", "erratum-b1")
-    assert errata.heaviest([lighter, one]) == "misprint"
-    assert errata.heaviest([]) == ""
+    assert errata.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": one}) == "misprint"
+    assert errata.heaviest(["B3"], {"B1": one}) == ""
     for other in ("slip", "misprint, or a fault of our text"):
         with pytest.raises(ValueError, match=f"the weight of erratum B1 is '{other}'; expected one of fault that"):
             read(other)
 
 
-def test_proofs_of_a_page_share_no_id(pages: dict[str, Any]) -> None:
-    content = '<section class="proof-content" id="proof-content">x</section>'
-    proof = f'<div class="proof admonition" id="proof"><p>Proof.</p>{content}</div>'
+def test_proofs_and_exercises_of_a_page_share_no_id(pages: dict[str, Any]) -> None:
+    kinds = "proof", "exercise", "solution"
+    contents = "".join(f'<section class="{kind}-content" id="{kind}-content">x</section>' for kind in kinds)
+    proof = f'<div class="proof admonition" id="proof"><p>Proof.</p>{contents}</div>'
     labelled = '<section id="proof-of-it"><div class="proof theorem admonition" id="it">'
     assert "id=" not in pages["accessible"](proof + proof)
     assert 'id="proof-of-it"' in pages["accessible"](labelled)

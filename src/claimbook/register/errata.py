@@ -1,7 +1,7 @@
 """What the errata pages say of each erratum: where it stands, and how much hangs on it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _TARGET = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n")
@@ -47,6 +47,6 @@ def read(text: str, page: str) -> dict[str, Erratum]:
     return errata
 
 
-def heaviest(errata: Iterable[Erratum]) -> str:
-    """The greatest weight of some errata; empty if there are none."""
-    return min((erratum.weight for erratum in errata), key=WEIGHTS.index, default="")
+def heaviest(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
+    """The greatest weight of those errata that a page explains; empty if it explains none."""
+    return min((explained[label].weight for label in labels if label in explained), key=WEIGHTS.index, default="")

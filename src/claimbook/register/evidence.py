@@ -1,9 +1,8 @@
 """Pytest plugin: tests say which claim of the register they decide; their outcomes are kept in the store.
 
-A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``; markers are checked
-against ``claims/`` when tests are collected. An experiment states what it measured through the fixture ``finding``.
-``pytest --keep-evidence`` keeps the outcomes of every module all of whose tests ran; ``pytest --stored-evidence`` skips
-the tests that the store knows to pass with today's code, pins and data. So `make test` spares `make book` its tests.
+A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``. An experiment states what it
+measured through the fixture ``finding``. ``--keep-evidence`` keeps the outcomes of every module all of whose tests ran;
+``--stored-evidence`` leaves out the tests that the store knows to pass with today's code, pins and data.
 """
 
 import math
@@ -70,21 +69,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def test_name(item: pytest.Item) -> str:
     """``file::name`` of a test, without its parameters."""
-    callspec = getattr(item, "callspec", None)
-    return item.nodeid.removesuffix(f"[{callspec.id}]") if callspec else item.nodeid
+    return item.nodeid.partition("[")[0]
 
 
 def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
     """Check the ``claim`` markers of a test, and yield them as records without an outcome."""
+    wrong = pytest.Collector.CollectError
     for marker in item.iter_markers("claim"):
         place = f"{test_name(item)}: the marker claim{marker.args} with {marker.kwargs}"
+        claim = "".join(marker.args)
         try:
-            Test.model_validate({"test": "", "claim": "".join(marker.args), "outcome": "passed", **marker.kwargs})
+            Test.model_validate({"test": "", "claim": claim, "outcome": "passed", **marker.kwargs})
+            if claim not in _known(item.config.rootpath / "claims"):
+                raise wrong(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         except ValidationError as error:
-            raise ValueError(f"{place} is not of the form {_USAGE}: {explain(error)}") from None
-        (claim,) = marker.args
-        if claim not in _known(item.config.rootpath / "claims"):
-            raise ValueError(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
+            raise wrong(f"{place} is not of the form {_USAGE}: {explain(error)}") from None
+        except RegisterError as error:
+            raise wrong(str(error)) from None
         yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
 
 
@@ -94,10 +95,7 @@ def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, An
     made = yield
     for item in made if isinstance(made, list) else [made]:
         if isinstance(item, pytest.Item):
-            try:
-                item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
-            except (ValueError, RegisterError) as error:
-                raise collector.CollectError(str(error)) from None
+            item.user_properties += [(_PROPERTY, record) for record in _marked(item)]
     return made
 
 
@@ -107,12 +105,11 @@ def _records(node: pytest.Item | pytest.TestReport) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def finding(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """State what an experiment measured: ``finding(interval, published=None, data=None, ...)``.
+    """State what an experiment measured, once for each number: ``finding(interval, published=None, data=None, ...)``.
 
     The interval over seeds has ``mean``, ``low``, ``high``, ``confidence``, ``count`` and ``room``. ``published`` is
     the paper's value, or a range ``(least, most)`` with ``None`` for an open end, or ``None`` where the paper gives
-    none. `Finding.verdict` decides, by ``judge`` of the package's ``intervals``; the other fields of `Finding` go with
-    it. Call it once for each number; a test should not assert agreement.
+    none; the other fields of `Finding` go with it. `Finding.verdict` decides: a test should not assert agreement.
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
@@ -150,7 +147,6 @@ class Keeper:
         self._meter, self._store = Meter(), default()
         self._tests: dict[str, dict[tuple[str, ...], dict[str, Any]]] = defaultdict(dict)
         self._seconds: dict[str, float] = defaultdict(float)
-        self._collected = True
         self._marked: dict[str, set[str]] = defaultdict(set)
         for test, _claim in markers(outcomes.TESTS):
             file, _, name = test.partition("::")
@@ -162,10 +158,6 @@ class Keeper:
         for wanted in self._wanted.values():
             tests = outcomes.read(self._store.find(wanted))
             yield from {test.test for test in tests} - {test.test for test in tests if test.outcome != "passed"}
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Notice a module that could not be collected."""
-        self._collected &= not report.failed
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a test ended; of several cases the worst counts."""
@@ -183,7 +175,7 @@ class Keeper:
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
-        if not self._collected or not _is_complete(session, exitstatus):
+        if not _is_complete(session, exitstatus):
             return
         for file in self._wanted.keys() & self._tests.keys():
             wanted = self._wanted[file]

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from math import inf
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -18,12 +19,19 @@ Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
 Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
-EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
-"""Kinds of evidence, the strongest first."""
+EVIDENCE: Mapping[Evidence, str] = {
+    "kernel": "a formal proof, for all parameters, checked by Coq",
+    "proof": "symbolic, for all parameters",
+    "exact": "rational or integer arithmetic, on stated finite sizes",
+    "quadrature": "deterministic floating point with an error bound, or two independent methods that agree",
+    "sampled": "Monte Carlo; the test states its false-alarm rate",
+    "experiment": "training runs; the interval over seeds is compared with the published value where there is one",
+}
+"""Kinds of evidence with what they mean, the strongest first."""
 
 
 class RegisterError(BookError):
-    """The register or its evidence is wrong: the message has one line for each fault, with its file and entry."""
+    """The register or its evidence is wrong: the message has a line for each fault, with its file and entry."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__("\n".join(faults))
@@ -36,10 +44,10 @@ Text: TypeAlias = Annotated[str, Field(min_length=1)]
 class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     """A checkable statement, of a paper (``paper_says``, in our words) or of the book (``we_say``). LaTeX in ``$...$``.
 
-    The ``id`` is stable, since links and tests name it; it begins with the name of its file. The notebook ``chapter``
-    decides the claim, unless ``open`` says why no test does yet; ``how`` is a hint for a test. ``corrected`` is the
-    statement that holds where the printed one does not; an ``erratum`` such as ``B5`` explains it. Experiments on data
-    sets other than ``data`` decide nothing. ``lost`` says what is missing in our copy of the paper: the claim is open.
+    The ``id`` begins with the name of its file; links and tests name it. The notebook ``chapter`` decides the claim,
+    unless ``open`` says why no test does yet; ``how`` is a hint for a test. ``corrected`` is the statement that holds
+    where the printed one does not; an ``erratum`` such as ``B5`` explains it. Experiments on data sets other than
+    ``data`` decide nothing. ``lost`` says what is missing in our copy of the paper: the claim is open.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
@@ -64,7 +72,7 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
 
     @property
     def place(self) -> str:
-        """Where a fault of the entry is looked for."""
+        """File and entry, for messages."""
         return f"claims/{self.paper}.yml: entry {self.id}"
 
     @property
@@ -106,9 +114,9 @@ def _listed(*parts: object) -> str:
 class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     """What an experiment measured: the interval over its seeds, and what the paper reports.
 
-    ``published`` is the paper's value as an interval: of one number both ends, ``None`` for an end at infinity ("lower
-    than" is ``(None, 0)`` for a difference). A difference within ``margin`` counts as none, if the compared shares have
-    ``room`` for a larger one. ``keys`` are those of its runs; ``origin`` says whether they came with the book.
+    ``published`` is an interval with ``None`` for an open end: "lower than" is ``(None, 0)`` for a difference. A
+    difference within ``margin`` counts as none, if the compared shares have ``room`` for a larger one. ``keys`` are
+    those of its runs; ``origin`` says whether they came with the book.
     """
 
     estimate: float
@@ -151,9 +159,8 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     def gap(self) -> float:
         """How far the interval lies from the published value: 0 where they meet or nothing is published."""
         least, most = self.published or (None, None)
-        below = self.low - most if most is not None else 0.0
-        above = least - self.high if least is not None else 0.0
-        return max(0.0, below, above)
+        ends = (-inf if least is None else least) - self.high, self.low - (inf if most is None else most)
+        return max(0.0, *ends)
 
 
 class Test(BaseModel, extra="forbid", frozen=True):
@@ -200,14 +207,12 @@ def explain(error: ValidationError) -> str:
 def _links(claims: Claims) -> Iterator[str]:
     """Faults of ``depends_on``: ids that do not exist, and cycles."""
     for claim in claims.values():
-        for other in claim.depends_on:
-            if other not in claims:
-                yield f"{claim.place}: depends_on names {other!r}, which is no entry of the register"
+        for other in sorted({*claim.depends_on} - claims.keys()):
+            yield f"{claim.place}: depends_on names {other!r}, which is no entry of the register"
     try:
         TopologicalSorter({claim.id: claim.depends_on for claim in claims.values()}).prepare()
     except CycleError as error:
-        # graphlib gives each node before the one that depends on it; a reader expects "depends on" order
-        cycle = [str(node) for node in reversed(error.args[1])]
+        cycle = error.args[1][::-1]  # graphlib gives each before the one that depends on it
         yield f"{claims[cycle[0]].place}: depends_on is cyclic: {' -> '.join(cycle)}"
 
 

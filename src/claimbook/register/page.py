@@ -1,12 +1,8 @@
-"""What the book's page of the register shows in addition to its prose, as HTML: tables and entries to filter.
-
-The directive ``register-table`` of ``book/_ext`` puts it into ``book/register.md``. It reads
-without JavaScript; ``book/_static/register.js`` adds the filters. The HTML itself stands in
-``templates/register.html``.
-"""
+"""What pages show of the register, by ``templates/register.html``; ``book/_static/register.js`` adds the filters."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import astuple
 from html import escape
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -16,6 +12,7 @@ from markupsafe import Markup
 
 from claimbook import project
 from claimbook.register.errata import Erratum, heaviest
+from claimbook.register.model import EVIDENCE
 from claimbook.register.verdict import TRUTH_TABLE, VERDICTS, Register
 
 
@@ -39,19 +36,13 @@ def shortened(text: str, length: int = 240) -> str:
     return " ".join(pieces[:kept]) + (" …" if kept < len(pieces) else "")
 
 
-def _weight(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
-    return heaviest(explained[label] for label in labels if label in explained)
-
-
 _TEMPLATES = Environment(
     loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
 )
-_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": _weight}
-_TEMPLATES.globals |= {"TRUTH_TABLE": TRUTH_TABLE, "VERDICTS": VERDICTS}
+_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": heaviest}
+_TEMPLATES.globals["VERDICTS"] = VERDICTS
 _MACROS = vars(_TEMPLATES.get_template("register.html").module)
-badge, symbols, marks, link, card, truth, kinds = (
-    _MACROS[name] for name in ("badge", "symbols", "marks", "link", "card", "truth", "kinds")
-)
+symbols, marks, link, card = (_MACROS[name] for name in ("symbols", "marks", "link", "card"))
 
 
 def by_chapter(register: Register) -> dict[str, Register]:
@@ -63,9 +54,20 @@ def by_chapter(register: Register) -> dict[str, Register]:
     return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
 
 
+def truth() -> str:
+    """How tests decide."""
+    return str(_MACROS["words"]("truth", ["the tests show", "verdict"], [row[:2] for row in TRUTH_TABLE]))
+
+
 def rules() -> str:
-    """How training runs decide, in words."""
-    return str(_MACROS["rules"](project.module("intervals").RULES))
+    """How training runs decide."""
+    rows = [astuple(rule) for rule in project.module("intervals").RULES]
+    return str(_MACROS["words"]("rules", ["asked of runs", "answered", "and wrong in at most"], rows))
+
+
+def kinds() -> str:
+    """What each kind of evidence means."""
+    return str(_MACROS["words"]("evidence", ["evidence", "means"], list(EVIDENCE.items())))
 
 
 def counts(register: Register) -> str:
@@ -74,10 +76,7 @@ def counts(register: Register) -> str:
 
 
 def claims(register: Register, explained: Mapping[str, Erratum], repository: str = "") -> dict[str, str]:
-    """For each chapter the entries of its claims, folded; a link to one, a search or the printer opens them.
-
-    ``explained`` are the errata by label; the names of tests link to their files if there is a ``repository``.
-    """
+    """For each chapter the entries of its claims, folded; ``explained`` are the errata by label."""
     users: dict[str, list[str]] = {}
     for entry in register:
         for other in entry.depends_on:
@@ -87,10 +86,7 @@ def claims(register: Register, explained: Mapping[str, Erratum], repository: str
 
 
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
-    """For each chapter a table of its results: the verdict, what is stated, shortened, what hangs on a correction.
-
-    Conventions are left out but for those with an erratum. ``page`` is the address of the register's page.
-    """
+    """For each chapter a table of its results: all entries but conventions without an erratum."""
     results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
     shown = _MACROS["glance"]
     return {chapter: shown(entries, explained, page) for chapter, entries in by_chapter(results).items()}

@@ -14,7 +14,7 @@ Verdict: TypeAlias = Literal[
     "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
+_RANK = [*EVIDENCE]
 
 TRUTH_TABLE: tuple[tuple[str, Verdict, Set[str]], ...] = (
     ("a test fails", "failing", {"failing"}),
@@ -75,12 +75,8 @@ def _marked(code: str) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
     for node in ast.walk(ast.parse(code)):
         for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
-            match call:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="claim"),
-                    args=[ast.Constant(value=str(claim)), *_],
-                ):
-                    found.append((getattr(node, "name", ""), claim))
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
+                found += [(getattr(node, "name", ""), ast.literal_eval(claim)) for claim in call.args[:1]]
     return tuple(found)
 
 
@@ -159,20 +155,17 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
         "convention": claim.is_convention and not tests and not waiting,
     }
     facts = shown | {name for name in others if others[name]}
-    verdict = next(verdict for _, verdict, needed in TRUTH_TABLE if needed <= facts)
-    carrying: Sequence[Test] = []
-    says = ""
-    match verdict:
+    match verdict := next(verdict for _, verdict, needed in TRUTH_TABLE if needed <= facts):
         case "failing":
             carrying, says = failed, f"fails: {', '.join(test.test for test in failed)}"
         case "not reproduced":
             carrying, says = excluded, "; ".join(map(_shortfall, excluded))
         case "open":
-            says = _why_open(claim, tests, deciding)
-        case "holds" | "holds with correction" | "refuted":
+            carrying, says = [], _why_open(claim, tests, deciding)
+        case _:
             carrying = [test for test in deciding if test.outcome == "passed"]
             says = _measured(claim, carrying)
-    evidence = min((test.evidence for test in carrying), key=EVIDENCE.index, default=None)
+    evidence = min((test.evidence for test in carrying), key=_RANK.index, default=None)
     return Entry(**dict(claim), verdict=verdict, says=says, evidence=evidence, tests=tests)
 
 
@@ -206,7 +199,7 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
     register: list[Entry] = []
     for claim in claims.values():
         its = (test for test in ended if test.claim == claim.id)
-        tests = tuple(sorted(its, key=lambda test: (EVIDENCE.index(test.evidence), test.test)))
+        tests = tuple(sorted(its, key=lambda test: (_RANK.index(test.evidence), test.test)))
         ran = {test.name for test in tests}
         waiting = any(of == claim.id and test.rpartition("::")[2] not in ran for test, of in declared)
         faults += [f"{claim.place}: {fault}" for fault in _faults(claim, tests, waiting)]
