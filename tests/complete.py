@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from claimbook.authoring import runs
-from claimbook.store import default
+from claimbook.store import default, parts
 from sumexp._runtime import Task
 
 Config = TypeVar("Config")
@@ -22,7 +22,7 @@ def complete(
 
     In the store it looks up to the first that is missing: of the papers' networks there are hundreds.
     """
-    code = runs.code_of(task)
+    code = parts.modules([task.__module__])
     for device in ("cuda", "cpu"):
         wanted = (runs.computation(task, one, data=data(one), device=device, code=code) for one in asked)
         entries = [entry for entry in takewhile(bool, map(default().find, wanted)) if entry]

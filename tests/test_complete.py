@@ -12,7 +12,7 @@ from tests.vae import test_paper
 
 def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     there = {("cuda", 1), ("cpu", 1), ("cpu", 2)}
-    monkeypatch.setattr(complete.runs, "code_of", lambda task: {})
+    monkeypatch.setattr(complete.parts, "modules", lambda names: {})
     monkeypatch.setattr(complete.runs, "computation", lambda task, one, *, device="book", **_: (device, one))
     monkeypatch.setattr(complete.runs, "from_book", lambda wanted: wanted if wanted == [("book", 4)] else None)
     monkeypatch.setattr(complete.runs, "read", lambda entry: entry)
@@ -20,7 +20,7 @@ def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.Monke
     monkeypatch.setattr(complete, "default", lambda: store)
 
     def found(asked: list[int]) -> object:
-        return complete.complete(SimpleNamespace(), asked, lambda one: ())  # type: ignore[type-var]
+        return complete.complete(SimpleNamespace(__module__=""), asked, lambda one: ())  # type: ignore[type-var]
 
     assert found([1]) == [("cuda", 1)]
     assert found([1, 2]) == [("cpu", 1), ("cpu", 2)]  # never some of one device and some of the other

@@ -1,11 +1,9 @@
 """The book's figures: one style, legible on white and on dark paper, the same bytes every time.
 
-Importing this module sets matplotlib's defaults, so that every figure of a notebook that shows one looks alike, and
-leaves showing them to `show`: a figure drawn over several cells does not appear under each (``%matplotlib inline``
-brings that back).
-Black is *ink*: `show` turns it into the colour of the surrounding text, which follows the reader's theme. Everything
-else is drawn in `PALETTE`, whose colours stand out from white and from dark grey (contrast 3 or more) and from one
-another for colour-blind readers.
+Importing this module sets matplotlib's defaults, and leaves showing figures to `show` (``%matplotlib inline`` undoes
+that). Black is *ink*: `show` turns it into the colour of the surrounding text, which follows the reader's theme.
+Everything else is drawn in `PALETTE`, whose colours stand out from white and from dark grey (contrast 3 or more) and
+from one another for colour-blind readers.
 """
 
 import io
@@ -78,10 +76,7 @@ _CHANGES = {
 def show(
     fig: Figure, name: str, *, caption: str, alt: str, source: Callable[..., object], columns: int | None = None
 ) -> None:
-    """Show a figure with all that a reader needs to trust it, and close it.
-
-    The output is the picture and, if it draws numbers, these as CSV; its metadata hold what the page says of it, and
-    the same picture laid out for a phone (`narrow.stack`).
+    """Show a figure, the numbers that it draws as CSV, and the same figure laid out for a phone; then close it.
 
     Args:
         fig: a matplotlib figure.
@@ -92,14 +87,12 @@ def show(
         columns: panels side by side on a phone; half as many as on a desk, if not given.
     """
     check_name("figure", name, "bias-by-m")
-    for what, text in (("caption", caption), ("alt", alt)):
-        if not text.strip():
-            raise BookError(f"figure {name!r} has no {what}: pass {what}='...'")
     reference = f"{source.__module__}:{source.__qualname__}"  # as entry points name a function
-    about = {"figure": name, "alt": alt, "caption": caption.strip(), "source": reference}
-    data = {"image/svg+xml": svg(fig, name, alt)}
-    if numbers := series.table(fig):
-        data["text/csv"] = numbers
+    about = {"figure": name, "alt": alt.strip(), "caption": caption.strip(), "source": reference}
+    if missing := [part for part, text in about.items() if not text]:
+        raise BookError(f"figure {name!r} has no {missing[0]}: pass {missing[0]}='...'")
+    numbers = series.table(fig)
+    data = {"image/svg+xml": svg(fig, name, alt)} | ({"text/csv": numbers} if numbers else {})
     if fig.get_figwidth() > narrow.WIDTH:
         narrow.stack(fig, columns)
         about["narrow"] = svg(fig, f"{name}-narrow", alt)
@@ -108,11 +101,7 @@ def show(
 
 
 def svg(fig: Figure, name: str, alt: str) -> str:
-    """A figure as an inline SVG: transparent, ink in the text's colour, ids that no other figure has, and light.
-
-    The same figure gives the same bytes: ids are salted with the name, and no date is written. Numbers have four
-    digits, finer than a pixel.
-    """
+    """A figure as an inline SVG with the same bytes every time: transparent, with ids that no other figure has."""
     file = io.StringIO()
     with plt.rc_context({"svg.hashsalt": name}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

@@ -91,9 +91,7 @@ def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
 
 def _length(fig: Figure, text: Text, upright: bool = False) -> float:
     """The width of a text in inches, or its height."""
-    probe = Text(0, 0, text.get_text(), fontproperties=text.get_fontproperties(), rotation=text.get_rotation())
-    probe.set_figure(fig)
-    box = probe.get_window_extent()
+    box = text.get_window_extent()
     return float(box.height if upright else box.width) / fig.dpi
 
 
@@ -102,10 +100,10 @@ def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:
     texts = [text.get_text() for text in legend.get_texts()]
     known = {label: handle for ax in fig.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
-    style: dict[str, Any] = {"title": legend.get_title().get_text() or None, "loc": "outside upper center"}
+    style: dict[str, Any] = {"loc": "outside upper center"}
     if isinstance(owner, Axes):
-        style |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-    style["fontsize"] = legend.get_texts()[0].get_fontsize()
+        style = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+    style |= {"title": legend.get_title().get_text() or None, "fontsize": legend.get_texts()[0].get_fontsize()}
     for count in range(len(texts), 0, -1):
         legend.remove()
         legend = owner.legend(handles, texts, ncols=count, **style)

@@ -1,7 +1,4 @@
-"""What the prose says of a run: numbers are recorded by the code that found them, never typed; sentences are guarded.
-
-A cell calls `record`; the prose says ``{glue:text}`name```; the pipeline collects the values themselves.
-"""
+"""What the prose says of a run: numbers are recorded by the code that computes them; sentences are guarded."""
 
 import math
 import re
@@ -20,11 +17,10 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0) -> None:
-    """Record a finite number under a name, once in a notebook, that prose, pipeline and tests can ask for.
+    """Record a finite number under a name, once in a notebook; the prose shows it by ``{glue:text}`name```.
 
-    The prose prints it by ``spec``, as `format` does; integers keep all their digits under ``"d"`` or ``","``.
-    ``rtol`` is how far, relative to itself, a re-run on another machine may move it. 0 means that six digits agree,
-    however many are printed: right for exact work; trained numbers need more.
+    It is printed by ``spec``, as `format` does. ``rtol`` is how far, relative to itself, a run on another machine may
+    move it. 0 means that six digits agree, however many are printed: right for exact work; trained numbers need more.
     """
     check_name("result", name, "mean-error")
     number = int(value) if isinstance(value, Integral) else float(value)
@@ -37,8 +33,7 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
 
 def typeset(text: str) -> str:
     """A formatted number as print has it: ``-2.5e-13`` becomes ``−2.5 × 10⁻¹³``."""
-    exponent = _EXPONENT.search(text)
-    if exponent:
+    if exponent := _EXPONENT.search(text):
         text = f"{text[: exponent.start()]} × 10{str(int(exponent[1])).translate(_SUPERSCRIPT)}"
     return text.replace("-", "−", 1) if text.startswith("-") else text
 
@@ -46,8 +41,7 @@ def typeset(text: str) -> str:
 def guard(words: str, holds: object) -> None:
     """Tie words of the prose, a caption or an alt text to the condition that makes them true in every run, or break.
 
-    For what is exact, or bounded for every seed; a drawn or trained outcome is quoted as a number instead. The page is
-    refused if it does not have the words as they stand here.
+    For what is exact, or bounded for every seed. The build also breaks if the page does not have these words.
     """
     if not holds:
         raise BookError(f"the text says {words!r}, and in this run it is not so: fix the text or the run")
@@ -55,10 +49,9 @@ def guard(words: str, holds: object) -> None:
 
 
 def sentence(name: str, text: str) -> str:
-    """Record under ``name`` a sentence that quotes numbers of this run, and return it.
+    """Record a sentence in Markdown that quotes numbers of this run, and return it, for captions and alt texts.
 
-    The prose shows it, typeset as Markdown with ``$...$``, by ``{glue:md}`name:myst```; captions and alt texts take
-    what is returned.
+    The prose shows it by ``{glue:md}`name:myst```.
     """
     check_name("result", name, "mean-error")
     _glue(name, {"text/markdown": text}, {"sentence": name, "text": text})

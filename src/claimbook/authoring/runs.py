@@ -1,9 +1,8 @@
 """Training runs: those of the store, those that come with the book, and computing the others.
 
-A run is a task (a function of a module of the package) and its config (a dataclass), computed once under a key of
-everything that its result depends on: the config's fields, the code that the task's module can reach, the data sets it
-reads, the kind of device and the number of threads. Its entry holds ``arrays.npz``, ``history.npz`` and ``run.json``
-(config and metrics).
+A run is a task (a function of a module of the package) and its config (a dataclass). Its key has all that its result
+depends on: the config's fields, the code that the task's module can reach, the data sets it reads, the kind of device
+and the number of threads. Its entry holds ``arrays.npz``, ``history.npz`` and ``run.json`` (config and metrics).
 """
 
 import json
@@ -31,6 +30,7 @@ _adapter = cache(TypeAdapter)
 
 THREADS = 1
 """Of torch in every run: the last digit of sums depends on them."""
+PARTS = "arrays", "history"
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,6 @@ class Run:
     """What of the book's files it was read from."""
 
 
-def code_of(task: Task) -> dict[str, str]:
-    """The parts of the code that a task can reach: the same for all its configs, and what takes longest to find."""
-    return parts.modules([task.__module__])
-
-
 def computation(
     task: Task,
     config: object,
@@ -60,7 +55,7 @@ def computation(
     device: str = "cpu",
     code: Mapping[str, str] | None = None,
 ) -> Computation:
-    """What `cached` computes for these arguments; ``code`` is `code_of` the task, where the caller has it.
+    """What `cached` computes for these arguments; ``code`` are the parts of the task's module, which take long to find.
 
     Raises `DataError` if a data set is unknown or undeclared.
     """
@@ -68,8 +63,8 @@ def computation(
         project.module("datasets").declared(name)
     settings = {f"config {name}": json.dumps(value, sort_keys=True) for name, value in validated(config).items()}
     place = {"device": torch.device(device).type, "threads": str(THREADS)}
-    found = dict(code_of(task) if code is None else code) | parts.data(data)
-    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | found | place)
+    reached = parts.modules([task.__module__]) if code is None else dict(code)
+    return Computation("run", f"{task.__module__}.{task.__qualname__}", settings | reached | parts.data(data) | place)
 
 
 def cached(task: Task, config: object, *, data: Sequence[str] = (), **options: Any) -> Run:
@@ -89,10 +84,8 @@ def computed(
     """The run of ``task`` with ``config``, read from the store or computed, kept there and read back.
 
     Processes that ask for the same run at once compute it once, a damaged entry is computed again, and a killed task
-    resumes from the state that it saved, at most every ``save_every`` seconds.
-
-    The task can read no data sets but those named. torch uses `THREADS`. Raises `DataError` if a data set is unknown or
-    undeclared, or is needed and absent.
+    resumes from the state that it saved, at most every ``save_every`` seconds. The task can read no data sets but those
+    named. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device)
@@ -105,9 +98,8 @@ def computed(
                     result = task(config, device=device, progress=bar, checkpoint=checkpoint)
                 except torch.OutOfMemoryError as error:
                     raise BookError(_out_of_memory(asked.name, config, device)) from error
-            memory = {}
-            if torch.device(device).type == "cuda":
-                memory["peak_device_memory"] = torch.cuda.max_memory_allocated(device)
+            is_gpu = torch.device(device).type == "cuda"
+            memory = {"peak_device_memory": torch.cuda.max_memory_allocated(device)} if is_gpu else {}
             with store.writing(asked) as (folder, seal):
                 _write(folder, config, result)
                 seal(checkpoint.meter.read(device, tuple(data), **memory))
@@ -130,65 +122,58 @@ def cached_all(
     all, else those that the store lacks are computed, one after another: `make runs` uses all cores.
     """
     store = store or default()
-    code, read_by = code_of(task), [tuple(data(config)) for config in configs]
+    code, read_by = parts.modules([task.__module__]), [tuple(data(config)) for config in configs]
     wanted = [
         computation(task, config, data=names, code=code, device=device)
         for config, names in zip(configs, read_by, strict=True)
     ]
-    entries, brought = [store.find(one) for one in wanted], dict[int, Run]()
+    runs = [read(entry) if (entry := store.find(one)) else None for one in wanted]
     for names in set(read_by):
         places = [place for place, others in enumerate(read_by) if others == names]
-        if not all(entries[place] for place in places):
-            brought |= zip(places, from_book([wanted[place] for place in places]) or (), strict=False)
+        if not all(runs[place] for place in places):
+            for place, run in zip(places, from_book([wanted[place] for place in places]) or (), strict=False):
+                runs[place] = run
     return [
-        brought.get(place)
-        or (read(entry) if entry else computed(task, config, data=data(config), store=store, device=device))
-        for place, (config, entry) in enumerate(zip(configs, entries, strict=True))
+        run or computed(task, config, data=names, store=store, device=device)
+        for run, config, names in zip(runs, configs, read_by, strict=True)
     ]
 
 
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
     """The runs that come with the book; None if one of them does not."""
-    found = [run for one in wanted if (run := bundled.find(one))]
-    return [_unpacked(run) for run in found] if len(found) == len(wanted) else None
+    found = [bundled.find(one) for one in wanted]
+    return [_unpacked(run) for run in found if run] if all(found) else None
 
 
 def _unpacked(run: bundled.Bundled) -> Run:
-    arrays, history = run.arrays("arrays"), run.arrays("history")
+    arrays, history = map(run.arrays, PARTS)
     return Run(run.key, run.line["config"], run.line["metrics"], run.provenance, arrays, history, run)
 
 
 def validated(config: object) -> dict[str, Any]:
     """The config as JSON, its fields' types checked: a string is not taken for a number."""
-    kind: type = type(config)
-    if not is_dataclass(config):
+    if not is_dataclass(kind := type(config)):
         raise BookError(f"a run's config must be a dataclass, got {config!r}")
     adapter: TypeAdapter[Any] = _adapter(kind)
     try:
         text = adapter.dump_json(config, warnings=False)
-        valid: dict[str, Any] = adapter.dump_python(adapter.validate_json(text, strict=True), mode="json")
+        return dict(adapter.dump_python(adapter.validate_json(text, strict=True), mode="json"))
     except ValueError as error:  # of pydantic: a wrong type, or a value without a form in JSON
         raise BookError(f"{config!r}: {error}") from error
-    return valid
 
 
 def read(entry: Entry) -> Run:
     """The run that an entry holds."""
     record = json.loads((entry.path / "run.json").read_text("utf-8"))
-    arrays, history = (_load(entry.path / f"{name}.npz") for name in ("arrays", "history"))
+    arrays, history = (dict(np.load(entry.path / f"{part}.npz", allow_pickle=False)) for part in PARTS)
     return Run(entry.computation.key, record["config"], record["metrics"], entry.provenance, arrays, history)
 
 
 def _write(folder: Path, config: object, result: Result) -> None:
     metrics = {name: float(value) for name, value in result.metrics.items()}
-    np.savez(folder / "arrays.npz", allow_pickle=False, **result.arrays)
-    np.savez(folder / "history.npz", allow_pickle=False, **result.history)
+    for part in PARTS:
+        np.savez(folder / f"{part}.npz", allow_pickle=False, **getattr(result, part))
     (folder / "run.json").write_text(json.dumps({"config": validated(config), "metrics": metrics}, indent=1), "utf-8")
-
-
-def _load(path: Path) -> Arrays:
-    with np.load(path, allow_pickle=False) as arrays:
-        return dict(arrays)
 
 
 def _out_of_memory(name: str, config: object, device: str) -> str:

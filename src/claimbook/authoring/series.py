@@ -7,7 +7,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -23,11 +23,7 @@ from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedLocator
 
 FIRST, LAST = ("panel", "series", "kind"), ("low", "high", "base", "value")
-"""Columns before those of the axes and after them.
-
-``low`` and ``high`` are the ends of a point's interval, ``base`` is where a bar begins, ``value`` what a colour stands
-for. A column that tells nothing is left out.
-"""
+"""Columns before those of the axes and after them: an interval's ends, where a bar begins, what a colour stands for."""
 
 Row: TypeAlias = Mapping[str, str | float]
 
@@ -37,18 +33,15 @@ def table(fig: Figure) -> str:
 
     A panel is named by its title, else its number; a series by its label in the legend, else its number in the panel;
     columns of coordinates by the labels of the axes. Where words stand along an axis, a point has the nearest word. A
-    line across a panel (``axhline``) has one coordinate; the other is empty.
+    line across a panel (``axhline``) has one coordinate; the other is empty. A column that tells nothing is left out.
     """
     panels = [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
     rows = [{"panel": _title(ax) or f"panel {n}", **row} for n, ax in enumerate(panels, 1) for row in _drawn(ax)]
-    if not rows:
-        return ""
     axes = dict.fromkeys(name for row in rows for name in row if name not in (*FIRST, *LAST))
     used = [name for name in (*FIRST, *axes, *LAST) if _tells(name, {row.get(name, "") for row in rows})]
     file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(map(_cell, used))
-    writer.writerows([_cell(row.get(name, "")) for name in used] for row in rows)
+    lines: list[Row] = [dict(zip(used, used, strict=True)), *rows] if rows else []
+    csv.writer(file, lineterminator="\n").writerows([_cell(line.get(name, "")) for name in used] for line in lines)
     return file.getvalue()
 
 
@@ -72,12 +65,10 @@ def _title(ax: Axes) -> str:
 
 def _drawn(ax: Axes) -> Iterator[Row]:
     """The rows of a panel: groups (bars, points with intervals) first, then the rest in order of drawing."""
-    groups = [group for group in ax.containers if isinstance(group, BarContainer | ErrorbarContainer)]
-    parts = {
-        part for group in groups if isinstance(group, ErrorbarContainer) for part in (group[0], *group[1], *group[2])
-    }
+    parts = {part for group in ax.containers for part in group.get_children()}
     others = [child for child in ax.get_children() if child.get_visible() and child not in parts]
-    found = [(artist, rows) for artist in (*groups, *others) if (rows := list(_rows(ax, artist)))]
+    artists: list[Any] = [*ax.containers, *others]
+    found = [(artist, rows) for artist in artists if (rows := list(_rows(ax, artist)))]
     columns = {side: _column(ax, side) for side in ("x", "y")}
     for number, (artist, rows) in enumerate(found, 1):
         label = str(artist.get_label() or "_")
@@ -85,15 +76,10 @@ def _drawn(ax: Axes) -> Iterator[Row]:
             named: dict[str, str | float] = {"series": float(number) if label.startswith("_") else label}
             for key, value in row.items():
                 name, words = columns.get(key, (key, {}))
-                named[name] = _word(words, value)
+                if words and isinstance(place := value, float) and not np.isnan(place):
+                    value = words[min(words, key=lambda tick: abs(tick - place))]
+                named[name] = value
             yield named
-
-
-def _word(words: Mapping[float, str], place: str | float) -> str | float:
-    """The nearest word of an axis that has words, else the place."""
-    if not words or isinstance(place, str) or np.isnan(place):
-        return place
-    return words[min(words, key=lambda tick: abs(tick - place))]
 
 
 def _column(ax: Axes, side: str) -> tuple[str, Mapping[float, str]]:
@@ -108,8 +94,8 @@ def _column(ax: Axes, side: str) -> tuple[str, Mapping[float, str]]:
     if not any(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", word)) for word in words.values()):
         words = {}  # fixed numbers
     name = label or ("name" if words else side)
-    other = _label(ax, "y" if side == "x" else "x")
-    return (f"{name} ({side})" if name in (other, *FIRST, *LAST) else name), words
+    is_taken = name in (_label(ax, "y" if side == "x" else "x"), *FIRST, *LAST)
+    return (f"{name} ({side})" if is_taken else name), words
 
 
 def _label(ax: Axes, side: str) -> str:
@@ -143,11 +129,9 @@ def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterat
             for level, paths in zip(artist.levels, artist.get_paths(), strict=False):
                 for corners in paths.to_polygons(closed_only=False):
                     yield from ({**row, "value": float(level)} for row in _points("contour", corners))
-        case PolyCollection() if artist.get_transform().contains_branch(ax.transData):
-            for path in artist.get_paths():
+        case PolyCollection() | Polygon() if artist.get_transform().contains_branch(ax.transData):
+            for path in [artist.get_path()] if isinstance(artist, Polygon) else artist.get_paths():
                 yield from _points("area", path.vertices)
-        case Polygon() if artist.get_transform().contains_branch(ax.transData):
-            yield from _points("area", artist.get_xy())
 
 
 def _points(kind: str, corners: object) -> Iterator[Row]:

@@ -9,10 +9,10 @@ from tabulate import tabulate
 
 
 def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, caption: str = "") -> None:
-    """Show rows under a head; numbers come as the texts that the reader is to see, or as integers and fractions.
+    """Show rows under a head, with numbers as the texts that the reader is to see.
 
-    Of the columns so many from the left are words; all others are aligned at the right, as numbers are. The caption
-    stands above the table. A row with more or fewer cells than the head raises `ValueError`.
+    Of the columns ``left`` are words; all others are aligned at the right, as numbers are. The caption stands above the
+    table. A row with more or fewer cells than the head raises `ValueError`.
     """
     cells = [[str(cell) for cell in row] for row in rows]
     if wrong := [row for row in cells if len(row) != len(head)]:

@@ -38,7 +38,7 @@ def jobs_of(grid: str, profile: str) -> tuple[Job, ...]:
 
 def computations(jobs: Sequence[Job], device: str) -> list[Computation]:
     """What each job computes; the code of a task is looked up once."""
-    code = {task: runs.code_of(task) for task in {job.task for job in jobs}}
+    code = {task: parts.modules([task.__module__]) for task in {job.task for job in jobs}}
     return [runs.computation(job.task, job.config, data=job.data, device=device, code=code[job.task]) for job in jobs]
 
 
