@@ -81,9 +81,11 @@ def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
 
 
 def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
-    """Wrap a text to the room, in inches; formulas stay whole."""
+    """Wrap a text that is wider than the room, in inches; formulas stay whole."""
     length, words = _length(fig, text, upright), text.get_text()
-    most = int(len(words) * room / length) if length > max(room, 0.1) else len(words)
+    if length <= max(room, 0.1):
+        return
+    most = int(len(words) * room / length)
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), words)
     lines = textwrap.fill(whole, max(1, most), break_long_words=False, break_on_hyphens=False)
     text.set_text(lines.replace("\xa0", " "))
