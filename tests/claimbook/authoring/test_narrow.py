@@ -48,6 +48,14 @@ def test_two_panels_stand_under_one_another_each_with_its_labels() -> None:
     assert within(fig)
 
 
+def test_long_names_of_rows_that_two_panels_share_are_wrapped_in_both() -> None:
+    fig = drawn(1, 2, sharey=True)
+    fig.axes[0].set_yticks([1, 2], [LONG, "short"])
+    narrow.stack(fig)
+    assert [ax.get_yticklabels()[0].get_text().count("\n") > 0 for ax in fig.axes] == [True, True]
+    assert within(fig)
+
+
 def test_four_panels_in_a_row_become_two_rows() -> None:
     fig = drawn(1, 4)
     narrow.stack(fig)
