@@ -18,7 +18,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective, SphinxRole, new_document
 
 from claimbook.pipeline import measured
-from claimbook.pipeline.outputs import noted
+from claimbook.pipeline.outputs import RECORD, noted
 from claimbook.register import Register, errata, read_json
 from claimbook.register import page as drawn
 
@@ -29,7 +29,6 @@ MARKED = 'class="claim-link"', 'class="claim-link claim-mark"'
 JOINER = "\u2060"  # no line begins with a mark
 DATA = "book/_data"
 SVG = "image/svg+xml"
-RECORD = "application/papermill.record/text/"
 TITLE = pattern(r"(?:^|\n)# (.*)")
 
 
@@ -144,27 +143,23 @@ def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[st
     return next((output for output in outputs if noted(output).get(kind) == name), None)
 
 
-class QuotedResult(SphinxRole):
-    """``{result}`negatives/fault``` is a number that a chapter has recorded, as printed there."""
+class Quoted(SphinxRole):
+    """``{result}`negatives/fault``` is a number or a sentence that a chapter has recorded; dots if it has not."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
-        output = quoted(self.env, chapter, "result", name)
-        shown = literal_eval(output["data"][f"{RECORD}plain"]).replace(" × ", measured.TIMES) if output else "…"
-        return [nodes.Text(shown)], []
+        if output := quoted(self.env, chapter, "result", name):
+            number = literal_eval(output["data"][f"{RECORD}text/plain"])
+            return [nodes.Text(number.replace(" × ", measured.TIMES))], []
+        sentence = quoted(self.env, chapter, "sentence", name)
+        return read(noted(sentence)["text"] if sentence else "…", self.inliner.document)[0].children, []
 
 
-class QuotedSentence(SphinxDirective):
-    """Sentences that a chapter has recorded, as one paragraph: ``towers out answer``."""
-
-    required_arguments = 2
-    optional_arguments = 4
-
-    def run(self) -> list[nodes.Node]:
-        chapter, *names = self.arguments
-        found = [quoted(self.env, chapter, "sentence", name) for name in names]
-        said = "\n".join("".join(output["data"][f"{RECORD}markdown"]) for output in found if output)
-        return self.parse_text_to_nodes(said or "…")
+def read(text: str, page: nodes.document) -> nodes.document:
+    """Markdown as on the page."""
+    document = new_document(page["source"], page.settings)
+    MystParser().parse(text, document)
+    return document
 
 
 class Figures(SphinxTransform):
@@ -185,8 +180,7 @@ class Figures(SphinxTransform):
         for (cell, place), output in zip(places, shown, strict=True):
             if name := (about := noted(output)).get("figure"):
                 number += 1
-                caption = new_document(self.document["source"], self.document.settings)
-                MystParser().parse(about["caption"], caption)
+                caption = read(about["caption"], self.document)
                 caption[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
                 place[:] = figure(output, caption.children, name)
                 self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
@@ -257,10 +251,9 @@ def raw(html: str) -> nodes.raw:
 def setup(app: Sphinx) -> None:
     app.add_role("claim", ClaimRole())
     app.add_role("register-number", RegisterNumber())
-    app.add_role("result", QuotedResult())
+    app.add_role("result", Quoted())
     app.add_directive("register-table", RegisterTable)
     app.add_directive("errata-table", ErrataTable)
-    app.add_directive("quoted-sentence", QuotedSentence)
     app.add_directive("quoted-figure", QuotedFigure)
     app.add_directive("measured", Measured)
     app.add_transform(Figures)

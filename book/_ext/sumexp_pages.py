@@ -71,17 +71,11 @@ def refuse_unstaged(app: Sphinx, config: Config) -> None:
         raise SystemExit("error: these are the sources of the book, without outputs; build it by: make book")
 
 
-def add_filter(app: Sphinx) -> None:
-    templates = getattr(app.builder, "templates", None)
-    if templates is not None:
-        templates.environment.filters["accessible"] = accessible
-
-
 def setup(app: Sphinx) -> None:
     # Else it is looked for among all that is installed, at each citation.
     register_plugin("pybtex.backends", "plaintext", find_plugin("pybtex.backends", "plaintext"), force=True)
     app.connect("config-inited", refuse_unstaged)
-    app.connect("builder-inited", add_filter)
+    app.connect("builder-inited", lambda app: app.builder.templates.environment.filters.update(accessible=accessible))
     app.add_node(solution_node, override=True, html=(visit_solution, depart_folded))
     app.add_node(proof_node, override=True, html=(visit_proof, depart_folded))
     app.connect("env-check-consistency", letter_theorems)

@@ -213,8 +213,7 @@ QUOTING = """# Introduction
 
 It takes {result}`chapter/reads` of {result}`chapter/absent`.
 
-:::{quoted-sentence} chapter order
-:::
+{result}`chapter/order`
 
 :::{quoted-figure} chapter bar
 The *bar*.

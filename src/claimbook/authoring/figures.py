@@ -52,12 +52,8 @@ _STYLE: Any = {
     "axes.axisbelow": True,
     "grid.color": "black",
     "grid.alpha": 0.15,
-    "grid.linewidth": 0.8,
     "lines.linewidth": 2.0,
-    "lines.markersize": 6,
     "legend.frameon": False,
-    # Paths look the same whichever fonts the reader has, and fit where matplotlib has put them.
-    "svg.fonttype": "path",
 }
 plt.rcParams.update(_STYLE)
 plt.switch_backend("agg")

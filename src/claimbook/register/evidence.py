@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from claimbook import BookError
 from claimbook.register import outcomes
-from claimbook.register.model import Finding, Outcome, RegisterError, Test, explain, load
+from claimbook.register.model import Finding, Outcome, Test, explain, load
 from claimbook.register.verdict import markers
 from claimbook.store import bundled, default, processes
 from claimbook.store.provenance import Meter
@@ -84,7 +84,7 @@ def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
                 raise wrong(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         except ValidationError as error:
             raise wrong(f"{place} is not of the form {_USAGE}: {explain(error)}") from None
-        except RegisterError as error:
+        except BookError as error:
             raise wrong(str(error)) from None
         yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
 
@@ -121,11 +121,8 @@ def finding(request: pytest.FixtureRequest) -> Callable[..., None]:
         span = published if isinstance(published, tuple) or published is None else (published, published)
         room = None if math.isinf(interval.room) else interval.room
         about = {"confidence": interval.confidence, "seeds": interval.count, "room": room, "published": span} | rests_on
-        about["origin"] = bundled.origin(about.get("keys", ()))
-        try:
-            measured = Finding(estimate=interval.mean, low=interval.low, high=interval.high, **about)
-        except ValidationError as error:
-            raise ValueError(f"finding{(interval, published, rests_on)}: {explain(error)}") from None
+        origin = bundled.origin(about.get("keys", ()))
+        measured = Finding(estimate=interval.mean, low=interval.low, high=interval.high, origin=origin, **about)
         experiments[0]["findings"].append(measured.model_dump(mode="json"))
 
     return state

@@ -30,14 +30,6 @@ EVIDENCE: Mapping[Evidence, str] = {
 """Kinds of evidence with what they mean, the strongest first."""
 
 
-class RegisterError(BookError):
-    """The register or its evidence is wrong: the message has a line for each fault, with its file and entry."""
-
-    def __init__(self, faults: list[str]) -> None:
-        super().__init__("\n".join(faults))
-        self.faults = faults
-
-
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
 
 
@@ -222,7 +214,7 @@ def load(claims_dir: Path) -> Claims:
     faults: list[str] = []
     files = sorted(claims_dir.glob("*.yml"))
     if not files:
-        raise RegisterError([f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository"])
+        raise BookError(f"{claims_dir}: no claims/*.yml there: run the command in the root of the repository")
     for path in files:
         try:
             entries = yaml.load(path.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
@@ -242,5 +234,5 @@ def load(claims_dir: Path) -> Claims:
                 faults.append(f"{place}: the id appears twice")
             claims[claim.id] = claim
     if faults := faults or list(_links(claims)):
-        raise RegisterError(faults)
+        raise BookError("\n".join(faults))
     return claims

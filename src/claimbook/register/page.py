@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import astuple
+from functools import partial
 from html import escape
 from itertools import accumulate, groupby
 from pathlib import Path
@@ -36,15 +37,6 @@ def shortened(text: str, length: int = 240) -> str:
     return " ".join(pieces[:kept]) + (" …" if kept < len(pieces) else "")
 
 
-_TEMPLATES = Environment(
-    loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
-)
-_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": heaviest}
-_TEMPLATES.globals["VERDICTS"] = VERDICTS
-_MACROS = vars(_TEMPLATES.get_template("register.html").module)
-symbols, marks, link, card = (_MACROS[name] for name in ("symbols", "marks", "link", "card"))
-
-
 def by_chapter(register: Register) -> dict[str, Register]:
     """The entries of each chapter that has any, in the order of the book; those of other chapters come last."""
     toc = Path("_toc.yml")
@@ -54,25 +46,23 @@ def by_chapter(register: Register) -> dict[str, Register]:
     return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
 
 
-def truth() -> str:
-    """How tests decide."""
-    return str(_MACROS["words"]("truth", ["the tests show", "verdict"], [row[:2] for row in TRUTH_TABLE]))
+_TEMPLATES = Environment(
+    loader=PackageLoader(__package__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
+)
+_TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": heaviest, "by_chapter": by_chapter}
+_TEMPLATES.globals["VERDICTS"] = VERDICTS
+_MACROS = vars(_TEMPLATES.get_template("register.html").module)
+symbols, marks, link, card, words, counts = (
+    _MACROS[name] for name in ("symbols", "marks", "link", "card", "words", "counts")
+)
+truth = partial(words, "truth", ["the tests show", "verdict"], [row[:2] for row in TRUTH_TABLE])
+kinds = partial(words, "evidence", ["evidence", "means"], list(EVIDENCE.items()))
 
 
 def rules() -> str:
     """How training runs decide."""
     rows = [astuple(rule) for rule in project.module("intervals").RULES]
-    return str(_MACROS["words"]("rules", ["asked of runs", "answered", "and wrong in at most"], rows))
-
-
-def kinds() -> str:
-    """What each kind of evidence means."""
-    return str(_MACROS["words"]("evidence", ["evidence", "means"], list(EVIDENCE.items())))
-
-
-def counts(register: Register) -> str:
-    """How many entries of each chapter have each verdict."""
-    return str(_MACROS["counts"](by_chapter(register), register))
+    return str(words("rules", ["asked of runs", "answered", "and wrong in at most"], rows))
 
 
 def claims(register: Register, explained: Mapping[str, Erratum], repository: str = "") -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, Finding, RegisterError, Test, explain
+from claimbook import BookError
+from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, Finding, Test, explain
 
 Verdict: TypeAlias = Literal[
     "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open"
@@ -53,7 +54,7 @@ def read_json(path: Path) -> Register:
     try:
         return _JSON.validate_json(path.read_bytes())
     except ValidationError as error:
-        raise RegisterError([f"{path}: {explain(error)}: delete the file and build the book again"]) from None
+        raise BookError(f"{path}: {explain(error)}: delete the file and build the book again") from None
 
 
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
@@ -65,19 +66,20 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
         try:
             marked = _marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
-            raise RegisterError([f"{path}:{error.lineno}: not Python: {error.msg}"]) from None
+            raise BookError(f"{path}:{error.lineno}: not Python: {error.msg}") from None
         yield from ((f"{path.as_posix()}::{name}", claim) for name, claim in marked)
 
 
 @cache
 def _marked(code: str) -> tuple[tuple[str, str], ...]:
     """The functions and classes of a module whose decorators have markers, also those of cases, and their claims."""
-    found: list[tuple[str, str]] = []
-    for node in ast.walk(ast.parse(code)):
-        for call in (call for decorator in getattr(node, "decorator_list", ()) for call in ast.walk(decorator)):
-            if isinstance(call, ast.Call) and ast.unparse(call.func) == "pytest.mark.claim":
-                found += [(getattr(node, "name", ""), ast.literal_eval(claim)) for claim in call.args[:1]]
-    return tuple(found)
+    return tuple(
+        (getattr(node, "name", ""), ast.literal_eval(call.args[0]))
+        for node in ast.walk(ast.parse(code))
+        for decorator in getattr(node, "decorator_list", ())
+        for call in ast.walk(decorator)
+        if isinstance(call, ast.Call) and call.args and ast.unparse(call.func) == "pytest.mark.claim"
+    )
 
 
 def _interval(finding: Finding) -> str:
@@ -114,7 +116,7 @@ def _measured(claim: Claim, tests: Sequence[Test]) -> str:
 
 
 def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
-    undecided = [test for test in _counted(deciding) if test.found in ("skipped", "undecided")]
+    undecided = [test for test in deciding if test.evidence != "kernel" and test.found in ("skipped", "undecided")]
     elsewhere = {finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings}
     if claim.lost or claim.open:
         return f"lost in our text: {claim.lost}" if claim.lost else str(claim.open)
@@ -130,11 +132,6 @@ def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> 
     return f"its tests {ended if tests else 'have not run in this build'}"
 
 
-def _counted(tests: Sequence[Test]) -> list[Test]:
-    """The tests each of which is a part of its claim: not the kernel's, which checks again what another test shows."""
-    return [test for test in tests if test.evidence != "kernel"]
-
-
 def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
     """The verdict, by what passing tests show and the other facts that the truth table looks at.
 
@@ -146,7 +143,7 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
     failed = [test for test in tests if test.outcome == "failed"]
     excluded = [test for test in deciding if test.found == "excluded"]
     shown = {test.shows for test in deciding if test.found == "shown"}
-    parts = {test.found for test in _counted(deciding)}
+    parts = {test.found for test in deciding if test.evidence != "kernel"}  # which repeats what another test shows
     others = {
         "failing": failed,
         "lost": claim.lost,
@@ -205,5 +202,5 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
         faults += [f"{claim.place}: {fault}" for fault in _faults(claim, tests, waiting)]
         register.append(_decided(claim, tests, waiting))
     if faults:
-        raise RegisterError(faults)
+        raise BookError("\n".join(faults))
     return tuple(register)

@@ -252,7 +252,7 @@ FINDINGS = {
         "def test_it(finding):\n"
         "    from sumexp.chapters.intervals import interval\n"
         "    finding(interval([1, 2]), dataset='mnist')",
-        "dataset: Extra",
+        "Extra inputs are not permitted",
     ),
     "no experiment": (MARK, "def test_it(finding): finding(None)", "exactly one claim marker with evidence="),
 }
