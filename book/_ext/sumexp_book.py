@@ -1,7 +1,6 @@
 """Roles and directives of the book: tables of the register, errata and measurements; figures; what pages quote."""
 
 import json
-from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,8 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective, SphinxRole, new_document
 
 from claimbook.pipeline import measured
-from claimbook.pipeline.outputs import RECORD, noted
+from claimbook.pipeline.notebook_export import glued
+from claimbook.pipeline.outputs import noted
 from claimbook.register import Register, errata, read_json
 from claimbook.register import page as drawn
 
@@ -114,8 +114,8 @@ class RegisterTable(SphinxDirective):
     def sections(self, name: str, tables: Mapping[str, str]) -> Iterator[nodes.section]:
         """For each chapter a section under its title, or under its name if it is not in the book."""
         for chapter, table in tables.items():
-            staged = parsed(self.env.app, f"notebooks/{chapter}.ipynb")
-            titled = TITLE.search("".join(staged["cells"][0]["source"])) if staged else None
+            notebook = parsed(self.env.app, f"notebooks/{chapter}.ipynb")
+            titled = TITLE.search("".join(notebook["cells"][0]["source"])) if notebook else None
             is_there = f"notebooks/{chapter}" in self.env.found_docs
             decided = f"Decided in the chapter {{doc}}`/notebooks/{chapter}`." if is_there and name == "claims" else ""
             parts = nodes.title("", titled[1] if titled else chapter), *self.parse_text_to_nodes(decided), raw(table)
@@ -134,13 +134,11 @@ class ErrataTable(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
-def quoted(env: BuildEnvironment, chapter: str, kind: str, name: str) -> dict[str, Any] | None:
-    """The output of a chapter's figure, result or sentence; None if its last execution has none of that name."""
-    staged = parsed(env.app, f"notebooks/{chapter}.ipynb")
-    if staged is None:
+def staged(env: BuildEnvironment, chapter: str) -> Mapping[str, Any]:
+    """A chapter that a page quotes."""
+    if (notebook := parsed(env.app, f"notebooks/{chapter}.ipynb")) is None:
         raise ExtensionError(f"{env.docname} quotes the chapter {chapter!r}, which is not in the book")
-    outputs = (output for cell in staged["cells"] for output in cell.get("outputs", ()))
-    return next((output for output in outputs if noted(output).get(kind) == name), None)
+    return notebook
 
 
 class Quoted(SphinxRole):
@@ -148,11 +146,8 @@ class Quoted(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
-        if output := quoted(self.env, chapter, "result", name):
-            number = literal_eval(output["data"][f"{RECORD}text/plain"])
-            return [nodes.Text(number.replace(" × ", measured.TIMES))], []
-        sentence = quoted(self.env, chapter, "sentence", name)
-        return read(noted(sentence)["text"] if sentence else "…", self.inliner.document)[0].children, []
+        text = glued(staged(self.env, chapter)).get(name, "…").replace(" × ", measured.TIMES)
+        return read(text, self.inliner.document)[0].children, []
 
 
 def read(text: str, page: nodes.document) -> nodes.document:
@@ -197,7 +192,9 @@ class QuotedFigure(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The figure; its caption alone where the chapter has not drawn it yet."""
         chapter, name = self.arguments
-        output, caption = quoted(self.env, chapter, "figure", name), self.parse_content_to_nodes()
+        outputs = (output for cell in staged(self.env, chapter)["cells"] for output in cell.get("outputs", ()))
+        output = next((output for output in outputs if noted(output).get("figure") == name), None)
+        caption = self.parse_content_to_nodes()
         return caption if output is None else figure(output, caption)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 from urllib.parse import urljoin
 
 from claimbook import project
-from claimbook.pipeline.outputs import RECORD, literal, noted
+from claimbook.authoring.results import GLUE_PREFIX
+from claimbook.pipeline.outputs import literal, noted
 from claimbook.register.verdict import VERDICTS, Verdict
 
 MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", strict=True))
@@ -76,7 +77,7 @@ def glued(chapter: Mapping[str, Any]) -> dict[str, str]:
         for output in cell.get("outputs", ()):
             mark, data = noted(output), output.get("data", {})
             if "result" in mark:
-                values[mark["result"]] = str(literal_eval("".join(data[f"{RECORD}text/plain"])))
+                values[mark["result"]] = str(literal_eval("".join(data[f"{GLUE_PREFIX}text/plain"])))
             elif "sentence" in mark:
                 values[mark["sentence"]] = mark["text"]
     return values
@@ -136,5 +137,5 @@ def _outputs(output: Mapping[str, Any], values: Mapping[str, str], book: Book) -
         number = book.resolve(f"{{ref}}`fig-{about['figure']}`")
         said = f"**{number}.** {text(about['caption'], values, book)}\n\n{made}"
         yield {**shown, "data": {"text/markdown": said, "text/plain": said}}
-    elif "interactive" not in about and not any(kind.startswith(RECORD) for kind in data):
+    elif "interactive" not in about and not any(kind.startswith(GLUE_PREFIX) for kind in data):
         yield output  # what a hand moves needs the book's scripts, and numbers for the prose are in it

@@ -4,8 +4,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-RECORD = "application/papermill.record/"
-"""Prefix of the MIME types of values that the prose quotes."""
 _SIGN = re.compile(r"[\\`*_{}\[\]<>|$&~]")
 
 
