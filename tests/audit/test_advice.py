@@ -30,15 +30,14 @@ def train(loss: Loss, scores: Callable[[], Tensor], parameters: list[Tensor], ba
     """[contexts, classes] the scores after Adam with a rate that falls, averaged over the last third."""
     torch.manual_seed(0)
     steps, kept = 600, torch.zeros(CONTEXTS, CLASSES, dtype=torch.float64)
-    adam = torch.optim.Adam(parameters, 0.2)
-    falls = torch.optim.lr_scheduler.LambdaLR(adam, lambda step: 0.01 ** (step / steps))
+    adam = torch.optim.Adam(parameters)
     for step in range(steps):
         x = torch.randint(CONTEXTS, (batch,))
         y = torch.multinomial(P[x], 1)[:, 0]
+        adam.param_groups[0]["lr"] = 0.2 * 0.01 ** (step / steps)
         adam.zero_grad()
         loss(scores()[x], y).backward()
         adam.step()
-        falls.step()
         if step >= 2 * steps // 3:
             kept += scores().detach() / (steps // 3)
     return kept

@@ -103,15 +103,12 @@ def exact_kl(how: Setup, p: Floats) -> float:
     alone = torch.zeros_like(table) if how.weights == "relative" else table
     more = {"importance": -math.log(how.negatives), "constant": -math.log(how.negatives)}.get(how.weights, 0.0)
 
+    kept = members if how.hits == "keep" else members & ~torch.eye(len(p), dtype=torch.bool).unsqueeze(1)
+
     def losses(f: torch.Tensor) -> torch.Tensor:
-        rows = []
-        for y in range(len(p)):
-            others = members.clone()
-            others[:, y] &= how.hits == "keep"
-            logits = torch.where(others, f - table + more, -math.inf)
-            own = (f - table + alone)[y].expand(len(others), 1)
-            rows.append(chance @ (torch.cat([own, logits], 1).logsumexp(1) - own[:, 0]))
-        return torch.stack(rows)
+        own = (f - table + alone).view(-1, 1, 1).expand(len(p), len(members), 1)
+        logits = torch.where(kept, f - table + more, -math.inf).expand(len(p), *members.shape)
+        return (torch.cat([own, logits], -1).logsumexp(-1) - own[..., 0]) @ chance  # of [label, set]
 
     return kl(p, minimiser(losses, torch.from_numpy(p)).numpy())
 

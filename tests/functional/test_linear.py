@@ -45,9 +45,8 @@ def batch(further: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("hits", ["keep", "mask"])
 @pytest.mark.parametrize("correct", get_args(Correct))
 def test_blocks_are_the_loss_of_all_scores(correct: Any, hits: Any, block: str) -> None:
-    for symmetric, normalize, reduction, kind, further in itertools.product(
-        (False, True), (False, True), REDUCTIONS, ("none", "number", "learned", "by row"), (0, E)
-    ):
+    ways = itertools.product((False, True), (False, True), REDUCTIONS, ("none", "number", "learned", "by row"), (0, E))
+    for symmetric, normalize, reduction, kind, further in [*ways][::5]:  # each pair of options, in 20 of 96 ways
         queries, items, ids, given = batch(further)
         t = {
             "none": 1.0,

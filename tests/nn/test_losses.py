@@ -64,7 +64,7 @@ BATCHES = st.integers(1, 5).flatmap(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(options=OPTIONS, given_batch=BATCHES)
 @pytest.mark.parametrize("way", ["eager", "as in a graph"])
 def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict[str, Any], given_batch: Any) -> None:

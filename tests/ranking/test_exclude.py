@@ -66,7 +66,7 @@ def excluded_lists(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 @pytest.mark.parametrize("container", CONTAINERS)
 @drawn(excluded_lists(), st.sampled_from(["expected", "pessimistic", "optimistic"]), st.integers(1, 4))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_every_container_means_the_same(container: str, case: Any, ties: Ties, size: int) -> None:
     """False-alarm free: every order of the ties, infinities among them, of what is left."""
     scores, relevant, gone = case

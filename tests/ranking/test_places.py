@@ -85,7 +85,7 @@ def close(found: Tensor, wanted: Tensor) -> bool:
 
 @pytest.mark.usefixtures("way")
 @given(cases(), st.sampled_from(RULES))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_a_matrix_gives_what_the_transparent_metrics_give(case: Case, ties: Ties) -> None:
     scores, relevant, gains, mask, k = case.scores, case.relevant, case.gains, case.mask, case.k
     last = scores.shape[1]

@@ -113,7 +113,7 @@ def units(law: Law) -> list[Fraction]:
 
 @pytest.mark.parametrize("kind", LAWS)
 @pytest.mark.parametrize("change", SURVIVED)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(shares=SHARES)
 def test_the_law_reported_is_exactly_the_law_drawn_whatever_was_done_to_the_model(
     change: str, kind: str, shares: list[float]
