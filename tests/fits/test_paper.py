@@ -19,7 +19,7 @@ from sumexp.chapters.intervals import paired
 from sumexp.perturb.noises import Gaussian
 from tests.complete import State
 
-SEEDS = {"discrete": 20, "binomial": 20, "poisson": 6, "negative-binomial": 6}
+SEEDS = {"discrete": 20, "binomial": 8, "poisson": 6, "negative-binomial": 6}
 
 
 CONFIDENCE = 1 - (1 - intervals.family_confidence("fits")) / 2

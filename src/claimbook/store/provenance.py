@@ -8,7 +8,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from typing import Any
 
 PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
@@ -59,10 +60,15 @@ class Meter:
             peak_memory=_peak(),
             device=device_name(device),
             machine=platform.platform(),
-            versions={"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
+            versions=dict(_versions()),
             data=data,
             more=more,
         )
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
 
 
 def device_name(device: str) -> str:
