@@ -15,25 +15,6 @@ SMOKE = replace(grids.PLANS["smoke"]["synthetic"], users=60)
 PARTS = pairs.load("synthetic", 60, 1, 0)
 
 
-def test_all_forms_are_trained_at_the_same_rates() -> None:
-    plan = grids.PLANS["cpu"]["gowalla"]
-    asked = grids.configs("gowalla", plan)
-    assert {one.form for one in asked if one.number} == set(forms.FORMS)
-    assert {one.form for one in asked if not one.number} == set(forms.FORMS)
-    assert {one.negatives for one in asked if one.form == "popularity" and not one.number} == {128}
-    assert {one.rates for one in asked} == {grids.RATES}
-    assert len(asked) == len(set(asked)) == 7 * (13 + 11)
-
-
-def test_without_gowalla_a_catalogue_is_drawn() -> None:
-    assert grids.chosen("cpu", []) == grids.chosen("paper", []) == {"synthetic": grids.DRAWN}
-    assert grids.chosen("cpu", ["gowalla"]).keys() == {"gowalla"}
-    assert {job.data for job in grids.jobs("cpu", lambda name: False)} == {()}
-    assert {job.data for job in grids.jobs("cpu", lambda name: True)} == {("gowalla",)}
-    with pytest.raises(ValueError, match="profile is 'huge'"):
-        grids.chosen("huge", [])
-
-
 def test_with_numbers_both_parametrisations_are_one_training() -> None:
     """Trained without log q and served with it, and with log q off all logits: step by step, to rounding."""
     config = training.Config(users=60, dim=8, batch=64)

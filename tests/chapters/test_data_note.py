@@ -72,9 +72,10 @@ def test_what_is_there_but_not_trained_on_waits(shown: list[str], cache: Path) -
     path.parent.mkdir(parents=True)
     path.write_bytes(b"of no matter")
     assert data_note.show("brown", grid="words") == ["shakespeare"]
-    [text] = shown
-    assert "Models of Brown corpus take longer to train than a build:  make runs GRID=words  does it" in text
-    assert "fetch" not in text
+    assert data_note.show("brown", grid="words", seed=1) == ["shakespeare"]
+    assert "Models of Brown corpus take longer to train than a build:  make runs GRID=words  does it" in shown[0]
+    assert "At profile  cpu  models of Brown corpus are trained with seed 0 alone." in shown[1]
+    assert "fetch" not in "".join(shown)
 
 
 def test_only_what_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,19 +14,19 @@ from scipy.stats import norm
 
 from sumexp.chapters import fits
 from sumexp.chapters.fits import grids, objectives, targets
-from sumexp.chapters.fits.training import NOISES, Family
 from sumexp.perturb import inversion, softmax
+from sumexp.perturb.noises import FAMILIES, Family
 
 
 @pytest.mark.claim("perturb-fig-4", shows="correction", evidence="quadrature")
 @pytest.mark.claim("perturb-fig-9", shows="correction", evidence="quadrature")
 @pytest.mark.parametrize("target", targets.NAMES)
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", FAMILIES)
 def test_every_family_meets_every_target(target: targets.Name, noise: Family) -> None:
     # Nothing can be approximated "better": at theta* every objective is 0, to the last digits, at every temperature.
     p = fits.window(target, 1e-9).p
     for tau in (0.1, 1.0):
-        law = softmax.mean(inversion.softmax_parameters(p, NOISES[noise](), tau), NOISES[noise](), tau)
+        law = softmax.mean(inversion.softmax_parameters(p, FAMILIES[noise](), tau), FAMILIES[noise](), tau)
         assert (law - p).abs().max() < 1e-12
         for objective in objectives.OBJECTIVES:
             assert abs(objectives.value(objective, law, p).item()) < 1e-12
@@ -57,7 +57,7 @@ def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> N
 # -- the set-up -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", FAMILIES)
 def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: Family) -> None:
     config = fits.FitConfig("discrete", noise, seeds=(0, 1, 2, 3), steps=50)
     drawn = fits.train(config).arrays

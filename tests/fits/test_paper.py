@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from sumexp.chapters import fits, intervals
 from sumexp.chapters.fits import objectives, reach, targets
-from sumexp.chapters.fits.training import Family
 from sumexp.chapters.intervals import paired
-from sumexp.perturb.noises import Gaussian
+from sumexp.perturb.noises import Family, Gaussian
 from tests.complete import State
 
 SEEDS = {"discrete": 20, "binomial": 8, "poisson": 6, "negative-binomial": 6}

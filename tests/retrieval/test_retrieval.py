@@ -89,7 +89,7 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
     learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts), 0.2)
     before = learner.features.detach().clone(), learner.labels.detach().clone()
     rows = np.arange(16)
-    x, own = bag(DATA.train, learner.examples[rows]), learner.own[:16]
+    x, own = bag(DATA.train, learner.examples[rows]), learner.positives[:16]
     uniform = learner.draw(generator(0, "negatives"))
     negatives = learner.negatives(own, uniform)
     learner.losses(x.ids, x.values, x.starts, own, uniform).backward()  # type: ignore[no-untyped-call]
@@ -201,23 +201,6 @@ def test_popularity_is_judged_on_the_same_test_pairs() -> None:
 def test_too_few_pairs() -> None:
     with pytest.raises(ValueError, match=r"there are \d+ training pairs for a batch of 100000; lower the batch"):
         train(replace(TINY, batch=100_000), DATA)
-
-
-# The grid, and what it needs no data for
-
-
-def test_the_grid() -> None:
-    assert len(set(grids.methods(64))) == len(grids.methods(64)) == 2 * (1 + 2 * 4)
-    assert set(grids.chosen("cpu", ["delicious", "bibtex"])) == {"delicious", "bibtex"}
-    assert set(grids.chosen("cpu", [])) == set(grids.chosen("smoke", ["delicious"])) == {"shakespeare"}
-    for source, plan in grids.chosen("cpu", ["delicious"]).items():
-        configs = grids.configs(source, plan)
-        assert len(configs) == len(set(configs)) == 9 * (plan.seeds + plan.contrastive)
-        assert {grids.data(config) for config in configs} == {("delicious",)}
-        assert grids.seconds(configs[0])["cpu"] > grids.seconds(configs[-1])["cpu"] > 0
-        assert (plan.width, plan.negatives) == (512, 64)  # as published
-    with pytest.raises(ValueError, match="profile is 'huge'"):
-        grids.chosen("huge", [])
 
 
 def test_words_stand_in_and_are_foreseen() -> None:

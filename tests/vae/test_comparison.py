@@ -31,7 +31,7 @@ HISTORY = {
     "member": [s for _ in (1, 0) for s in reversed(range(12))],
     "train_loss": [1000 * epoch + VALUES[s, 0] for epoch in (1, 0) for s in reversed(range(12))],
 }
-FOUND = comparison.gathered(STACK, ARRAYS, HISTORY)
+FOUND = comparison.gathered([(STACK, ARRAYS, HISTORY)])
 
 
 def test_runs_are_gathered_by_case_in_the_order_of_the_seeds() -> None:
@@ -47,19 +47,16 @@ def test_runs_are_gathered_by_case_in_the_order_of_the_seeds() -> None:
 def test_stacks_of_other_seeds_join() -> None:
     """The seeds 3 and 5 in one stack and 7 in another say what one stack of all says."""
 
-    def of(seeds: set[int]) -> dict[Member, comparison.Trained]:
+    def of(seeds: set[int]) -> tuple[Stack, comparison.Arrays, comparison.Arrays]:
         kept = [s for s, member in enumerate(MEMBERS) if member.seed in seeds]
         arrays = {name: values[kept] for name, values in ARRAYS.items()}
         lines = [line for line, s in enumerate(HISTORY["member"]) if s in kept]
         history = {name: [values[line] for line in lines] for name, values in HISTORY.items()}
         history["member"] = [kept.index(s) for s in history["member"]]
-        return comparison.gathered(replace(STACK, members=tuple(MEMBERS[s] for s in kept)), arrays, history)
+        return replace(STACK, members=tuple(MEMBERS[s] for s in kept)), arrays, history
 
-    whole = comparison.joined(of({3, 5}), of({7}))
-    np.testing.assert_equal(
-        {case: asdict(whole[case]) for case in FOUND}, {case: asdict(FOUND[case]) for case in FOUND}
-    )
-    assert comparison.joined({}, FOUND) == FOUND == comparison.joined(FOUND, {})
+    whole = comparison.gathered([of({7}), of({3, 5})])
+    np.testing.assert_equal(*({case: asdict(cases[case]) for case in CASES} for cases in (whole, FOUND)))
 
 
 def test_differences_are_paired_by_seed_and_by_image() -> None:
@@ -116,6 +113,6 @@ def test_a_lost_temperature_must_not_matter() -> None:
 
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="12 runs for 11 members"):
-        comparison.gathered(replace(STACK, members=STACK.members[:11]), ARRAYS, HISTORY)
-    with pytest.raises(ValueError, match="12 members, of which 1 differ"):
-        comparison.gathered(replace(STACK, members=STACK.members[:1] * 12), ARRAYS, HISTORY)
+        comparison.gathered([(replace(STACK, members=STACK.members[:11]), ARRAYS, HISTORY)])
+    with pytest.raises(ValueError, match=r"have the seeds \(3, 3, 5, 5, 7, 7\); give each member once"):
+        comparison.gathered([(STACK, ARRAYS, HISTORY)] * 2)

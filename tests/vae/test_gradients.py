@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from sumexp.chapters.vae import gradients, posterior, stack
-from sumexp.chapters.vae.config import Member, NoiseName, fixed
+from sumexp.chapters.vae.config import Member, fixed
 from sumexp.perturb import argmax, softmax
+from sumexp.perturb.noises import FAMILIES, Family
 
 VALUES = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
 
@@ -29,11 +30,8 @@ def draw(*shape: int) -> Tensor:
     return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-def member(noise: NoiseName, tau: float = 1.0, categories: int = 3, scale: float = 1.0, hard: bool = False) -> Member:
+def member(noise: Family, tau: float = 1.0, categories: int = 3, scale: float = 1.0, hard: bool = False) -> Member:
     return Member(noise, scale, "exact", categories, fixed(tau), hard)
-
-
-NOISES: tuple[NoiseName, ...] = ("gumbel", "gaussian", "logistic")
 
 
 def test_exact_gradient_of_two_categories_in_closed_form() -> None:
@@ -48,7 +46,7 @@ def test_exact_gradient_of_two_categories_in_closed_form() -> None:
 
 
 def test_exact_gradient_by_finite_differences_of_the_enumeration() -> None:
-    members = [member(noise) for noise in NOISES]
+    members = [member(noise) for noise in FAMILIES]
     logits = draw(3, 2, 2, 3)
     found = gradients.exact(curved, logits, members)
     z = gradients.states(2, 3)
@@ -69,10 +67,10 @@ def test_exact_gradient_by_finite_differences_of_the_enumeration() -> None:
         assert abs(found[index].item() - slope.item()) < 1e-8
 
 
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", FAMILIES)
 @pytest.mark.parametrize("tau", [0.5, 1.0])
 def test_the_mean_of_the_estimator_for_a_linear_loss_is_the_slope_of_the_perturb_softmax(
-    noise: NoiseName, tau: float
+    noise: Family, tau: float
 ) -> None:
     # E grad c . softmax((l + gamma)/tau) is the Hessian of the Perturb-Softmax's potential times c, a quadrature; with
     # a linear loss the straight-through estimator has the same gradient in every draw.
@@ -120,9 +118,9 @@ def test_mean_and_variance_for_two_categories_by_quadrature(hard: bool) -> None:
 def test_another_scale_is_another_temperature() -> None:
     # Scale s, logits s l, temperature s tau: the same z for the same uniforms, gradients 1/s of it.
     s, logits = math.sqrt(math.pi**2 / 6), draw(3, 2, 2, 3)
-    unit = gradients.quality(curved, logits, [member(n) for n in NOISES], 200, torch.Generator().manual_seed(3))
+    unit = gradients.quality(curved, logits, [member(n) for n in FAMILIES], 200, torch.Generator().manual_seed(3))
     scaled = gradients.quality(
-        curved, s * logits, [member(n, s, scale=s) for n in NOISES], 200, torch.Generator().manual_seed(3)
+        curved, s * logits, [member(n, s, scale=s) for n in FAMILIES], 200, torch.Generator().manual_seed(3)
     )
     assert (unit.mean - s * scaled.mean).abs().max() < 1e-12
     assert (unit.exact - s * scaled.exact).abs().max() < 1e-12
@@ -133,7 +131,7 @@ def test_another_scale_is_another_temperature() -> None:
 def test_a_lower_temperature_trades_bias_for_variance() -> None:
     taus = (0.25, 0.5, 1.0, 2.0)
     q = torch.softmax(draw(3, 2, 3), -1)
-    for noise in NOISES:
+    for noise in FAMILIES:
         members = [member(noise, tau) for tau in taus]
         logits = gradients.equal_laws(q, members)
         found = gradients.quality(curved, logits, members, 10_000, torch.Generator().manual_seed(4))
@@ -157,7 +155,7 @@ def test_the_noise_of_the_mean_is_not_taken_for_bias() -> None:
 
 def test_equal_laws() -> None:
     q = torch.softmax(2 * draw(2, 2, 3), -1)
-    members = [member(noise, scale=scale) for noise in NOISES for scale in (1.0, 1.5)]
+    members = [member(noise, scale=scale) for noise in FAMILIES for scale in (1.0, 1.5)]
     found = posterior.log_probabilities(gradients.equal_laws(q, members), members).exp()
     assert (found / q - 1).abs().max() < 1e-11
 

@@ -37,9 +37,8 @@ def test_the_gaussian_trains_to_a_lower_loss(source: Source, finding: State) -> 
 
     if (runs := largest(train, asked, grids.data)) is None:
         pytest.skip(f"not all runs of the profiles cpu or paper on {source} are in the store: make runs GRID=vae")
-    cases: dict[Member, comparison.Trained] = {}
-    for stack, run in zip(runs.configs, runs.runs, strict=True):
-        cases = comparison.joined(cases, comparison.gathered(stack, run.arrays, run.history))
+    pairs_of = zip(runs.configs, runs.runs, strict=True)
+    cases = comparison.gathered((stack, run.arrays, run.history) for stack, run in pairs_of)
     ours, theirs = (comparison.temperatures(cases, family) for family in (grids.GAUSSIAN, grids.GUMBEL))
     pairs = [(ours[tau], theirs[tau]) for tau in ours]
     measures = {

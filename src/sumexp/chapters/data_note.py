@@ -9,13 +9,14 @@ from IPython.display import HTML, display
 from sumexp import datasets
 
 
-def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
+def show(*names: str, grid: str = "", shown: Collection[str] = (), seed: int = 0) -> list[str]:
     """Show in one line which data the notebook reads, and folded how to get the rest.
 
     Args:
         names: the data sets that the notebook can read.
         grid: the grid whose runs it shows, if any.
-        shown: the data sets whose runs it shows, whether or not the data are available.
+        shown: the data sets whose runs it shows, whether or not the data are available, and those without runs.
+        seed: the notebook's; a grid has runs of seed 0.
 
     Returns the data sets that are read: the named ones or their fallbacks. Raises `DataError` for an unknown or
     undeclared data set.
@@ -34,12 +35,14 @@ def show(*names: str, grid: str = "", shown: Collection[str] = ()) -> list[str]:
         titles = ", ".join(datasets.DATASETS[name].title for name in absent)
         command = f"<code>sumexp data fetch {' '.join(absent)}</code>"
         paragraphs.append(f"It can read more: {command} fetches {escape(titles)} ({size:.1f} MB); then build it again.")
+    if seed and grid:
+        waiting += absent
     if waiting:
-        titles = ", ".join(datasets.DATASETS[name].title for name in waiting)
+        titles = escape(", ".join(datasets.DATASETS[name].title for name in waiting))
         command = f"<code>make runs GRID={grid}</code>"
-        paragraphs.append(
-            f"Models of {escape(titles)} take longer to train than a build: {command} does it; then build it again."
-        )
+        longer = f"Models of {titles} take longer to train than a build: {command} does it; then build it again."
+        alone = f"At profile <code>cpu</code> models of {titles} are trained with seed 0 alone."
+        paragraphs.append(alone if seed else longer)
     text = "".join(f"<p>{paragraph}</p>" for paragraph in paragraphs)
     line = f"Data: {built}." if built else "Data: none."
     display(HTML(f'<details class="data-note"><summary>{line}</summary>{text}</details>'))  # type: ignore[no-untyped-call]

@@ -198,7 +198,7 @@ def paired(first: ArrayLike, second: ArrayLike, confidence: float = 0.95, shares
     Raises:
         ValueError: as :func:`interval`, for different lengths, and if a mean share is outside [0, 1].
     """
-    a, b = (np.asarray(one, dtype=np.float64).reshape(-1) for one in (first, second))
+    a, b = (np.asarray(values, dtype=np.float64).reshape(-1) for values in (first, second))
     if a.size != b.size:
         raise ValueError(f"{a.size} runs are paired with {b.size}; give both for the same seeds")
     apart = interval(a - b, confidence)
@@ -277,18 +277,18 @@ def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int =
     >>> all_below([low, wide]).verdict, all_below([low]).verdict
     ('undecided', 'shown')
     """
-    levels = {one.confidence for one in differences}
+    levels = {span.confidence for span in differences}
     if len(levels) != 1:
         raise ValueError(f"there are no differences of one confidence, but of {sorted(levels)}; give one at least")
     wide = 1 - (1 - levels.pop()) / (len(differences) * parts)
-    said = [outcome(one, margin) for one in differences]
-    above = [one.at(wide) for one, is_said in zip(differences, said, strict=True) if is_said == "more"]
-    if above and (begins_highest := max(above, key=lambda one: one.low)).sign > 0:
+    said = [outcome(span, margin) for span in differences]
+    above = [span.at(wide) for span, is_said in zip(differences, said, strict=True) if is_said == "more"]
+    if above and (begins_highest := max(above, key=lambda span: span.low)).sign > 0:
         return Decision("excluded", begins_highest)
 
     def highest(*kinds: Outcome) -> Interval:
-        found = (one for one, is_said in zip(differences, said, strict=True) if is_said in kinds)
-        return max(found, key=lambda one: one.high)
+        spans = (span for span, is_said in zip(differences, said, strict=True) if is_said in kinds)
+        return max(spans, key=lambda span: span.high)
 
     if {"undecided", "more"} & set(said):
         return Decision("undecided", highest("undecided", "more").at(wide))
@@ -297,7 +297,7 @@ def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int =
 
 def all_above(differences: Sequence[Interval], margin: float = 0.0, parts: int = 1) -> Decision:
     """Whether *all* expected differences lie above zero: :func:`all_below` mirrored."""
-    decided = all_below([-one for one in differences], margin, parts)
+    decided = all_below([-span for span in differences], margin, parts)
     return Decision(decided.verdict, -decided.interval)
 
 

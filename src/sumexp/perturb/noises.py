@@ -1,9 +1,10 @@
 """The noise distributions: density, distribution function, quantiles, and the rule for the Laplace transform."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -288,3 +289,11 @@ def signs() -> Discrete:
 
 GUMBEL = Gumbel()
 """The default noise."""
+
+Family: TypeAlias = Literal["gaussian", "gumbel", "logistic"]
+FAMILIES: Mapping[Family, type[Gaussian | Gumbel | Logistic]] = {
+    "gaussian": Gaussian,
+    "gumbel": Gumbel,
+    "logistic": Logistic,
+}
+"""The noises that the settings of training runs name."""

@@ -90,7 +90,7 @@ def methods(plan: Plan) -> tuple[Method, ...]:
 def bare(plan: Plan) -> tuple[Method, ...]:
     """The methods that are also trained without biases: of several numbers of draws the middle one."""
     left_out = {draws for draws in plan.draws if draws != plan.draws[len(plan.draws) // 2]}
-    return tuple(one for one in methods(plan) if one.form != "popularity" or one.negatives not in left_out)
+    return tuple(method for method in methods(plan) if method.form != "popularity" or method.negatives not in left_out)
 
 
 def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
@@ -111,8 +111,8 @@ def config(source: Source, plan: Plan, method: Method, number: bool, seed: int) 
 
 def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
     """The runs of a plan, seed by seed."""
-    models = [(one, True) for one in methods(plan)] + [(one, False) for one in bare(plan)]
-    return tuple(config(source, plan, one, number, seed) for seed in range(plan.seeds) for one, number in models)
+    models = [(method, True) for method in methods(plan)] + [(method, False) for method in bare(plan)]
+    return tuple(config(source, plan, method, number, seed) for seed in range(plan.seeds) for method, number in models)
 
 
 def outlook(source: Source, plan: Plan) -> Outlook:
@@ -142,12 +142,12 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile: the prediction, the baselines, the training."""
     plans = chosen(profile, [name for name in get_args(Source) if name != "synthetic" and present(name)])
     first = (outlook(source, plan) for source, plan in plans.items())
-    lists = (one for source, plan in plans.items() for one in baselines(source, plan))
-    then = (one for source, plan in plans.items() for one in configs(source, plan))
+    lists = (each for source, plan in plans.items() for each in baselines(source, plan))
+    then = (each for source, plan in plans.items() for each in configs(source, plan))
     return (
-        *(Job(predict, one, data(one)) for one in first),
-        *(Job(judge, one, data(one)) for one in lists),
-        *(Job(train, one, data(one), seconds=seconds(one)) for one in then),
+        *(Job(predict, each, data(each)) for each in first),
+        *(Job(judge, each, data(each)) for each in lists),
+        *(Job(train, each, data(each), seconds=seconds(each)) for each in then),
     )
 
 

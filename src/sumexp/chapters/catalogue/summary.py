@@ -1,17 +1,15 @@
 """The recalls of trained towers over several seeds, by method."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sumexp._runtime import Arrays
 from sumexp.chapters import intervals
 from sumexp.chapters.catalogue.grids import Method
 from sumexp.chapters.catalogue.training import JUDGED, Config
 from sumexp.chapters.intervals import Interval
-
-Values = NDArray[np.float64]
+from sumexp.chapters.models.sampled.comparison import Values
 
 KEPT = Method("kept")
 
@@ -37,10 +35,3 @@ def difference(table: Table, method: Method, number: bool, confidence: float) ->
     """The recall of held pairs less that of *kept*, f served, paired by seed."""
     recalls, kept = (of(table[key, number], "held", "f") for key in (method, KEPT))
     return intervals.paired(recalls, kept, confidence, shares=True)
-
-
-def order(table: Table, number: bool, predicted: Mapping[str, float], tie: float = 1e-3) -> Interval:
-    """Kendall's tau of the predicted (larger is better) and the measured order of the methods, held pairs, f served."""
-    methods = [method for method, numbered in table if numbered == number]
-    measured = np.array([of(table[method, number], "held", "f") for method in methods])
-    return intervals.agreement([round(predicted[method.form] / tie) for method in methods], measured)

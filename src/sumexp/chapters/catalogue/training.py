@@ -109,14 +109,14 @@ def train(
     for place in progress(range(len(done), len(config.rates))):
         done.append(_at_rate(config, parts, config.rates[place], device))
         checkpoint.save({"done": done})
-    validation = np.stack([np.array(one["validation"]) for one in done], axis=1)
+    validation = np.stack([np.array(run["validation"]) for run in done], axis=1)
     best = [int(np.nanmax(rows, axis=1).argmax()) for rows in validation]
     picked = np.array([(rate, int(np.nanargmax(rows[rate]))) for rate, rows in zip(best, validation, strict=True)])
     judged = [done[best[SERVED.index(_base(config.form, served))]]["judged"][i] for i, (_, served) in enumerate(JUDGED)]
     arrays = {
         "counts": parts.counts,
-        "recall": np.array([one["recall"] for one in judged]),
-        "ndcg": np.array([one["ndcg"] for one in judged]),
+        "recall": np.array([run["recall"] for run in judged]),
+        "ndcg": np.array([run["ndcg"] for run in judged]),
         "validation": validation,
         "picked": picked,
     }
@@ -243,7 +243,9 @@ class Learner(descent.Learner):
         self.towers, self.log_q = towers.to(device), self.log_q.to(device)
         self.law = torch.from_numpy(np.exp(parts.log_q)).to(device)
         self.mixture = mixture(self.log_q, config.batch)
-        self.parameters = {name: one for name, one in self.towers.named_parameters() if one.requires_grad}
+        self.parameters = {
+            name: parameter for name, parameter in self.towers.named_parameters() if parameter.requires_grad
+        }
         self.optimiser = descent.adam(self.parameters.values(), rate, device)
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
@@ -264,9 +266,9 @@ class Learner(descent.Learner):
                 return forms.batch_loss(form, towers(users, columns), columns, self.mixture[columns])
             case "popularity" | "gbce":
                 left = towers.left(users)
-                own = (left * towers.right(items)).sum(1) + towers.offset(items)
+                positive = (left * towers.right(items)).sum(1) + towers.offset(items)
                 others = torch.addmm(towers.offset(drawn), left, towers.right(drawn).T)
-                return forms.sampled(form, own, others, (self.log_q[items], self.log_q[drawn]), len(self.log_q))
+                return forms.sampled(form, positive, others, (self.log_q[items], self.log_q[drawn]), len(self.log_q))
         return forms.batch_loss(form, towers(users, items), items, self.log_q[items])
 
     def draw(self, drawn: torch.Generator) -> Tensor:

@@ -8,7 +8,7 @@ Perturb-Argmax Probability Distributions, section 6.1.
 
 from sumexp.chapters.fits.reach import condition, excess, gain, steps_to
 from sumexp.chapters.fits.targets import Target, published, window
-from sumexp.chapters.fits.training import FitConfig, seconds, train
+from sumexp.chapters.fits.training import FitConfig, train
 
 __all__ = [
     "FitConfig",
@@ -17,7 +17,6 @@ __all__ = [
     "excess",
     "gain",
     "published",
-    "seconds",
     "steps_to",
     "train",
     "window",

@@ -10,9 +10,7 @@ Source: Cohen Indelman and Hazan, sections 6.1 and 9.1.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -22,11 +20,9 @@ from sumexp.chapters.fits import objectives, targets
 from sumexp.chapters.fits.objectives import Objective
 from sumexp.chapters.fits.targets import Name, Target
 from sumexp.perturb import softmax
-from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
+from sumexp.perturb.noises import FAMILIES, Family
 from sumexp.perturb.transforms import Continuous
 
-Family = Literal["gaussian", "gumbel", "logistic"]
-NOISES: dict[Family, type[Continuous]] = {"gaussian": Gaussian, "gumbel": Gumbel, "logistic": Logistic}
 BETAS, EPS = (0.9, 0.999), 1e-8
 
 
@@ -58,7 +54,7 @@ class FitConfig:
     dropped: float | None = None
 
     def __post_init__(self) -> None:
-        checks.choice("noise", self.noise, NOISES)
+        checks.choice("noise", self.noise, FAMILIES)
         for field in ("temperatures", "rates", "seeds"):
             if not getattr(self, field):
                 raise ValueError(f"{field} is empty; give at least one")
@@ -78,7 +74,7 @@ class FitConfig:
     @property
     def perturbation(self) -> Continuous:
         """The noise, scaled."""
-        return NOISES[self.noise](scale=self.scale)
+        return FAMILIES[self.noise](scale=self.scale)
 
     @property
     def members(self) -> tuple[int, int, int]:
@@ -117,13 +113,6 @@ def train(
     final = objectives.value(config.objective, laws, p)
     arrays = {"objective": torch.stack(curve, -1), "theta": theta, "law": laws, "final": final}
     return Result({name: array.cpu().numpy() for name, array in arrays.items()}, {"final": final.min().item()})
-
-
-def seconds(config: FitConfig) -> dict[str, float]:
-    """The length of a fit on one core, at 2.5e6 exponentials a second; a GPU is no faster at small kernels."""
-    each = 400 if config.samples is None else config.samples  # nodes of the two integrals, or draws
-    terms = float(np.prod(config.members)) * config.steps * each * len(config.law.p)
-    return dict.fromkeys(("cpu", "cuda"), terms / 2.5e6)
 
 
 def _exact(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generator]) -> tuple[Tensor, Tensor]:

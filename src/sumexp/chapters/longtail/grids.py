@@ -145,8 +145,8 @@ def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
 
 def tailed(plan: Plan = _RESIDUAL) -> tuple[Config, ...]:
     """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone."""
-    own = methods(plan.negatives)
-    return _configs("cifar-100-lt", plan, own, [("exp", plan.epochs[0], seed) for seed in range(plan.seeds)])
+    compared = methods(plan.negatives)
+    return _configs("cifar-100-lt", plan, compared, [("exp", plan.epochs[0], seed) for seed in range(plan.seeds)])
 
 
 def confirmation(source: Source, plan: Plan) -> tuple[Config, ...]:
@@ -161,7 +161,7 @@ def confirmed(plan: Plan) -> tuple[Method, Method]:
 
 
 def _configs(
-    source: Any, plan: Plan, own: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
+    source: Any, plan: Plan, compared: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
 ) -> tuple[Config, ...]:
     """The runs of some methods, of each imbalance, number of epochs and seed."""
     batch = plan.batch
@@ -171,10 +171,10 @@ def _configs(
         return tuple(
             Residual(source, imbalance, method, seed, blocks=plan.blocks, epochs=epochs, batch=batch)
             for imbalance, epochs, seed in each
-            for method in own
+            for method in compared
         )
     return tuple(
-        Stack(source, imbalance, own, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
+        Stack(source, imbalance, compared, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
         for imbalance, epochs, seed in each
     )
 
@@ -216,11 +216,11 @@ def seconds(config: Config) -> dict[str, float]:
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile on the available images, the predictions first."""
     source, plan = chosen(profile, [name for name in get_args(Source) if present(name)])
-    trained = [(task(plan), one) for one in (*configs(source, plan), *confirmation(source, plan))]
+    trained = [(task(plan), config) for config in (*configs(source, plan), *confirmation(source, plan))]
     if profile == "paper" and not plan.blocks and present("cifar-100-lt"):
-        trained += [(residual.train, one) for one in tailed()]
-    predicted = (Job(predict, one) for one in forecasts(source, plan))
-    return (*predicted, *(Job(train, one, data(one), seconds=seconds(one)) for train, one in trained))
+        trained += [(residual.train, config) for config in tailed()]
+    predicted = (Job(predict, forecast) for forecast in forecasts(source, plan))
+    return (*predicted, *(Job(train, config, data(config), seconds=seconds(config)) for train, config in trained))
 
 
 GRIDS: Mapping[str, Grid] = {"longtail": jobs}

@@ -127,9 +127,9 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     trained = (config for source, plan in plans.items() for config in configs(source, plan))
     last = (explained(source, plan) for source, plan in plans.items())
     return (
-        *(Job(predict, one, data(one)) for one in first),
-        *(Job(train, one, data(one), seconds=seconds(one)) for one in trained),
-        *(Job(explain, one, data(one)) for one in last),
+        *(Job(predict, config, data(config)) for config in first),
+        *(Job(train, config, data(config), seconds=seconds(config)) for config in trained),
+        *(Job(explain, config, data(config)) for config in last),
     )
 
 

@@ -67,19 +67,19 @@ def explain(
     offsets = np.zeros((len(config.methods), len(chosen), len(members)))
     for i in progress(range(len(config.methods))):
         for j, law in enumerate(laws):
-            own = offset(config.methods[i], prior, law)
-            offsets[i, j] = [grouped(own, law, torch.from_numpy(which)) for which in members.values()]
+            added = offset(config.methods[i], prior, law)
+            offsets[i, j] = [grouped(added, law, torch.from_numpy(which)) for which in members.values()]
     return Result({"features": chosen, "offset": offsets, "names": np.array(list(members))})
 
 
 def posterior(part: Part, feature: int, prior: Tensor, seen: NDArray[np.bool_]) -> Tensor:
     """The distribution [C] of the labels ``seen`` [L] in examples with a feature, smoothed by `DRAWN` pairs."""
     rows = np.flatnonzero(part.features[:, [feature]].toarray().ravel())
-    own = np.asarray(part.labels[rows].sum(0), dtype=np.float64).ravel()[seen]
-    law: Tensor = (torch.from_numpy(own) + DRAWN * prior) / (own.sum() + DRAWN)
+    pairs = np.asarray(part.labels[rows].sum(0), dtype=np.float64).ravel()[seen]
+    law: Tensor = (torch.from_numpy(pairs) + DRAWN * prior) / (pairs.sum() + DRAWN)
     return law
 
 
-def grouped(own: Tensor, law: Tensor, members: Tensor) -> float:
+def grouped(added: Tensor, law: Tensor, members: Tensor) -> float:
     """The mean of an offset [C] over some classes under the posterior [C]."""
-    return float((law * own)[members].sum() / law[members].sum())
+    return float((law * added)[members].sum() / law[members].sum())

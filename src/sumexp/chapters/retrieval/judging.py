@@ -119,7 +119,7 @@ def _blocks(
         kept = seen[pairs.col]
         of, label = pairs.row[kept].astype(np.int64), pairs.col[kept].astype(np.int64)
         if len(of):
-            scores = learner.scores(bag(part, rows, learner.device)).cpu()
+            scores = learner.scores(bag(part, rows, learner.device))
             if known is not None:
                 scores[known[rows].tocoo().coords] = -torch.inf
             yield scores, of, label
@@ -166,12 +166,12 @@ def ranks(
     come first, then relevant ones by ascending weight. A pair has its row ``of``, its label, each once an example, and
     the label's weight ``worth``, [P] each.
     """
-    examples, own = torch.from_numpy(of), scores[of, label]
+    examples, score = torch.from_numpy(of), scores[of, label]
     most = int(np.bincount(of).max())
     top = scores.topk(min(scores.shape[1], first + most)).values
-    reach = (top[examples] >= own.unsqueeze(1)).sum(1).numpy()
+    reach = (top[examples] >= score.unsqueeze(1)).sum(1).cpu().numpy()
     # Ties within an example: at most `most` labels, so that labels beyond the cut stay beyond it.
-    level = np.unique(own.numpy(), return_inverse=True)[1]
+    level = np.unique(score.cpu().numpy(), return_inverse=True)[1]
     place, size = _within(of * (int(level.max()) + 1) + level, worth)
     return reach, reach - size + place
 

@@ -50,11 +50,11 @@ def members(counts: NDArray[np.int64]) -> dict[str, NDArray[np.bool_]]:
     Labels that do not occur in training are in no group and move no quantile.
     """
     seen = counts > 0
-    own: dict[str, NDArray[np.bool_]] = {}
+    masks: dict[str, NDArray[np.bool_]] = {}
     for name, which in groups(counts[seen], "quantiles").items():
-        own[name] = np.zeros(len(counts), dtype=np.bool_)
-        own[name][seen] = which
-    return {**own, FULL: seen}
+        masks[name] = np.zeros(len(counts), dtype=np.bool_)
+        masks[name][seen] = which
+    return {**masks, FULL: seen}
 
 
 def recall(hits: NDArray[np.int64], pairs: NDArray[np.int64], which: NDArray[np.bool_]) -> Values:
@@ -78,11 +78,11 @@ def summaries(runs: Iterable[tuple[Method, Arrays]]) -> dict[Method, Summary]:
 
 
 def _summary(tables: Sequence[Arrays]) -> Summary:
-    own = {name: which for name, which in members(tables[0]["counts"]).items() if tables[0]["pairs"][which].any()}
+    masks = {name: which for name, which in members(tables[0]["counts"]).items() if tables[0]["pairs"][which].any()}
     return Summary(
         {
             name: np.array([recall(table["found"], table["pairs"], which) for table in tables])
-            for name, which in own.items()
+            for name, which in masks.items()
         },
         *(np.array([table[name] for table in tables]) for name in ("precision", "propensity")),
     )

@@ -183,11 +183,13 @@ class Learner(descent.Learner):
         super().__init__(device)
         table = part.labels
         self.examples = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-        self.own = torch.from_numpy(table.indices.astype(np.int64))
-        if len(self.own) < config.batch:
-            raise ValueError(f"there are {len(self.own)} training pairs for a batch of {config.batch}; lower the batch")
+        self.positives = torch.from_numpy(table.indices.astype(np.int64))
+        if len(self.positives) < config.batch:
+            raise ValueError(
+                f"there are {len(self.positives)} training pairs for a batch of {config.batch}; lower the batch"
+            )
         self.config, self.part, self.names = config, part, [f"{config.method.name} at the rate {rate}"]
-        self.steps = len(self.own) // config.batch
+        self.steps = len(self.positives) // config.batch
         self.log_prior = (counts.double() / counts.sum()).log().to(device)
         first = generator(config.seed, "weights")
         per_example = max(1.0, part.features.nnz / max(1, part.features.shape[0]))
@@ -208,11 +210,11 @@ class Learner(descent.Learner):
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Of each step the bag of features, the labels [B] and uniform draws [m]."""
         config = self.config
-        order = torch.randperm(len(self.own), generator=generator(config.seed, "order", self.epoch))
+        order = torch.randperm(len(self.positives), generator=generator(config.seed, "order", self.epoch))
         drawn = generator(config.seed, "negatives", self.epoch, self.device)
         for batch in order[: self.steps * config.batch].view(-1, config.batch):
             x = bag(self.part, self.examples[batch.numpy()], self.device, self.size)
-            yield x.ids, x.values, x.starts, self.own[batch].to(self.device), self.draw(drawn)
+            yield x.ids, x.values, x.starts, self.positives[batch].to(self.device), self.draw(drawn)
 
     def draw(self, drawn: torch.Generator) -> Tensor:
         """The shared uniform draws of a batch [m]; none for other laws."""
@@ -221,19 +223,19 @@ class Learner(descent.Learner):
 
     def losses(self, *batch: Tensor) -> Tensor:
         """The mean loss [] of a batch: a bag, a label of each example [B], and the draws of :meth:`draw`."""
-        *parts, own, uniform = batch
+        *parts, labels, uniform = batch
         x, method = Bag(*parts), self.config.method
         if method.law == "all":
             scores = self.scores(x)
             if method.loss == "softmax":
-                return cross_entropy(scores, own)
-            hits = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, own.unsqueeze(1), True)
-            positive = scores.gather(1, own.unsqueeze(1)).squeeze(1)
+                return cross_entropy(scores, labels)
+            hits = torch.zeros_like(scores, dtype=torch.bool).scatter_(1, labels.unsqueeze(1), True)
+            positive = scores.gather(1, labels.unsqueeze(1)).squeeze(1)
             return decoupled(positive, scores, margins=CONTRASTIVE, hits=hits)
         hidden = self.hidden(x)
-        negatives = self.negatives(own, uniform)
-        weights = negative_weights(method, negatives, own, self.log_prior).expand(len(own), -1).to(hidden.dtype)
-        positive, negative = (hidden * self.rows(own)).sum(1), hidden @ self.rows(negatives.ids[0]).T
+        negatives = self.negatives(labels, uniform)
+        weights = negative_weights(method, negatives, labels, self.log_prior).expand(len(labels), -1).to(hidden.dtype)
+        positive, negative = (hidden * self.rows(labels)).sum(1), hidden @ self.rows(negatives.ids[0]).T
         if method.loss == "softmax":
             return sampled_softmax(positive, negative, weights=weights, hits=negatives.hits)
         return decoupled(positive, negative, margins=CONTRASTIVE, weights=weights, hits=negatives.hits)
@@ -264,12 +266,12 @@ class Learner(descent.Learner):
         """The scores of all labels [B, L]."""
         return self.hidden(x) @ self.rows().T
 
-    def negatives(self, own: Tensor, uniform: Tensor) -> Negatives:
+    def negatives(self, labels: Tensor, uniform: Tensor) -> Negatives:
         """The shared negatives of a batch: ids and log q [1, m], hits [B, m]."""
         if self.config.method.law == "batch":
-            ids = own[: self.config.method.negatives]
+            ids = labels[: self.config.method.negatives]
             log_q = self.log_prior[ids]
         else:
             ids = uniform
             log_q = log_q_of(Uniform(len(self.log_prior)), ids)
-        return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == own.unsqueeze(1))
+        return Negatives(ids.unsqueeze(0), log_q.unsqueeze(0), ids == labels.unsqueeze(1))

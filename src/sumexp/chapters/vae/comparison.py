@@ -3,8 +3,8 @@
 A case is a member with its seed set to 0; its runs are ordered by seed.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -60,50 +60,35 @@ class Difference:
         return interval(self.apart.mean(0))
 
 
-def gathered(stack: Stack, arrays: Arrays, history: Arrays) -> dict[Member, Trained]:
-    """The runs of a stack by case; a ValueError if two members are equal, or the arrays have another number of them."""
-    count = len(stack.members)
-    if len(set(stack.members)) < count or len(np.asarray(arrays["test_bound"])) != count:
-        raise ValueError(
-            f"{len(np.asarray(arrays['test_bound']))} runs for {count} members, of which {len(set(stack.members))} "
-            "differ; give one run for each of the members, all different"
-        )
-    losses = np.full((count, stack.epochs), np.nan)
-    losses[np.asarray(history["member"]), np.asarray(history["epoch"])] = history["train_loss"]
-    order = sorted(range(count), key=lambda s: stack.members[s].seed)
-    trained = {}
-    for case in dict.fromkeys(replace(member, seed=0) for member in stack.members):
-        own = [s for s in order if replace(stack.members[s], seed=0) == case]
+def gathered(runs: Iterable[tuple[Stack, Arrays, Arrays]]) -> dict[Member, Trained]:
+    """The runs of stacks of one length by case, from each stack, its arrays and its history.
 
-        def part(name: str, own: Sequence[int] = own) -> Values:
-            return np.asarray(arrays[name], dtype=np.float64)[own]
-
-        trained[case] = Trained(
-            seeds=tuple(stack.members[s].seed for s in own),
-            losses=losses[own],
-            validation={criterion: part(f"validation_{criterion}") for criterion in CRITERIA},
-            test={criterion: part(f"test_{criterion}") for criterion in CRITERIA},
-            by_count=part("by_count"),
-        )
-    return trained
+    Raises:
+        ValueError: if a stack's arrays have another number of members, or two members of the stacks are equal.
+    """
+    rows: dict[Member, list[tuple[int, Mapping[str, Values]]]] = {}
+    for stack, arrays, history in runs:
+        if (count := len(np.asarray(arrays["by_count"]))) != len(stack.members):
+            raise ValueError(f"{count} runs for {len(stack.members)} members; give one run for each of the members")
+        losses = np.full((len(stack.members), stack.epochs), np.nan)
+        losses[np.asarray(history["member"]), np.asarray(history["epoch"])] = history["train_loss"]
+        tables = {name: np.asarray({**arrays, "losses": losses}[name], dtype=np.float64) for name in _TABLES}
+        for s, member in enumerate(stack.members):
+            row = {name: table[s] for name, table in tables.items()}
+            rows.setdefault(replace(member, seed=0), []).append((member.seed, row))
+    return {case: _trained(case, sorted(of_seeds, key=lambda row: row[0])) for case, of_seeds in rows.items()}
 
 
-def joined(first: Cases, second: Cases) -> dict[Member, Trained]:
-    """The cases of two stacks of a data set; a case that is in both has the seeds of both."""
-    both = {case: _joined(first[case], second[case]) for case in first.keys() & second.keys()}
-    return {case: both.get(case, runs) for case, runs in {**first, **second}.items()}
+_TABLES = ("losses", "by_count", *(f"{part}_{name}" for part in ("validation", "test") for name in CRITERIA))
 
 
-def _joined(first: Trained, second: Trained) -> Trained:
-    def both(one: Any, other: Any) -> Any:
-        return (
-            {key: both(one[key], other[key]) for key in one}
-            if isinstance(one, Mapping)
-            else np.concatenate([one, other])
-        )
-
-    parts = (both(getattr(first, field.name), getattr(second, field.name)) for field in fields(Trained)[1:])
-    return Trained((*first.seeds, *second.seeds), *parts)
+def _trained(case: Member, rows: Sequence[tuple[int, Mapping[str, Values]]]) -> Trained:
+    seeds = tuple(seed for seed, _ in rows)
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"the runs of {case} have the seeds {seeds}; give each member once")
+    tables = {name: np.stack([row[name] for _, row in rows]) for name in _TABLES}
+    validation, test = ({name: tables[f"{part}_{name}"] for name in CRITERIA} for part in ("validation", "test"))
+    return Trained(seeds, tables["losses"], validation, test, tables["by_count"])
 
 
 def training_loss(first: Trained, second: Trained) -> list[Interval]:
@@ -192,7 +177,7 @@ def decides(differences: Sequence[Interval], parts: int = 1) -> Decision:
     below = intervals.all_below(differences)
     if below.verdict == "shown":
         return below
-    above = intervals.all_above([one.at(1 - (1 - one.confidence) / parts) for one in differences])
+    above = intervals.all_above([span.at(1 - (1 - span.confidence) / parts) for span in differences])
     if above.verdict == "shown":
         return Decision("excluded", above.interval)
-    return Decision("undecided", max(differences, key=lambda one: min(one.high, -one.low)))
+    return Decision("undecided", max(differences, key=lambda span: min(span.high, -span.low)))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from sumexp import _checks as checks
+from sumexp.perturb.noises import FAMILIES, Family
 
-NoiseName: TypeAlias = Literal["gumbel", "gaussian", "logistic"]
 Divergence: TypeAlias = Literal["softmax", "exact"]
 Precision: TypeAlias = Literal["float32", "float64"]
 Source: TypeAlias = Literal["digits", "mnist", "fashion-mnist", "omniglot"]
@@ -62,7 +62,7 @@ class Member:
         straight_through: whether the forward pass takes the argmax.
     """
 
-    noise: NoiseName = "gumbel"
+    noise: Family = "gumbel"
     scale: float = 1.0
     divergence: Divergence = "softmax"
     categories: int = 10
@@ -71,7 +71,7 @@ class Member:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.choice("noise", self.noise, get_args(NoiseName))
+        checks.choice("noise", self.noise, FAMILIES)
         checks.choice("divergence", self.divergence, get_args(Divergence))
         checks.positive(self, "scale")
         checks.whole("categories", self.categories, 2)

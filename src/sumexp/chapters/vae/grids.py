@@ -37,8 +37,9 @@ from sumexp import _checks as checks
 from sumexp.chapters.jobs import Grid, Job, Present
 from sumexp.chapters.vae.baseline import Constant, judge
 from sumexp.chapters.vae.comparison import condensed
-from sumexp.chapters.vae.config import Divergence, Member, NoiseName, Source, Stack, Temperature, fixed, public
+from sumexp.chapters.vae.config import Divergence, Member, Source, Stack, Temperature, fixed, public
 from sumexp.chapters.vae.training import train
+from sumexp.perturb.noises import Family
 
 MATCHED = math.sqrt(math.pi**2 / 6)
 """The scale at which a Gaussian has the variance of the standard Gumbel."""
@@ -47,7 +48,7 @@ GUMBEL, GAUSSIAN, EXACT = Member("gumbel"), Member("gaussian"), Member("gaussian
 CORE = (GUMBEL, GAUSSIAN, EXACT)
 """The families that are crossed with every temperature."""
 
-_SIDE: tuple[tuple[NoiseName, float], ...] = (
+_SIDE: tuple[tuple[Family, float], ...] = (
     ("gumbel", 1 / MATCHED),
     ("gaussian", MATCHED),
     ("logistic", 1.0),

@@ -8,22 +8,20 @@ Source: Cohen Indelman and Hazan, equation (3) and section 6.2.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from sumexp.chapters.vae import stack
-from sumexp.chapters.vae.config import Member, NoiseName
+from sumexp.chapters.vae.config import Member
 from sumexp.perturb import batched
-from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
-
-_NOISES: Mapping[NoiseName, type[batched.Common]] = {"gumbel": Gumbel, "gaussian": Gaussian, "logistic": Logistic}
+from sumexp.perturb.noises import FAMILIES, Gumbel
 
 
 def noise(member: Member) -> batched.Common:
     """The distribution of the member's perturbations."""
-    return _NOISES[member.noise](scale=member.scale)
+    return FAMILIES[member.noise](scale=member.scale)
 
 
 def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:

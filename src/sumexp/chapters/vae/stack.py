@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from sumexp._descent import generator
-from sumexp.chapters.vae.config import Member, NoiseName
+from sumexp.chapters.vae.config import Member
+from sumexp.perturb.noises import Family
 
 Parameters: TypeAlias = Mapping[str, Tensor]
 
@@ -83,7 +84,7 @@ def _layer(parameters: Parameters, name: str, x: Tensor) -> Tensor:
     return result
 
 
-_QUANTILE: Mapping[NoiseName, Callable[[Tensor], Tensor]] = {
+_QUANTILE: Mapping[Family, Callable[[Tensor], Tensor]] = {
     "gumbel": lambda u: u.log().neg_().log_().neg_(),
     "gaussian": torch.special.ndtri,
     "logistic": torch.logit,

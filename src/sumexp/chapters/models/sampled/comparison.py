@@ -4,16 +4,16 @@ A method has a table of errors by seed and class [seeds, C]; the error of a grou
 """
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Interval, paired
-from sumexp.chapters.models.sampled.methods import Method
 
 Values: TypeAlias = NDArray[np.float64]
+Key = TypeVar("Key")
 
 
 def difference(
@@ -29,7 +29,7 @@ def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
     return result
 
 
-def order(predicted: Mapping[Method, float], measured: Mapping[Method, ArrayLike], tie: float = 1e-3) -> Interval:
+def order(predicted: Mapping[Key, float], measured: Mapping[Key, ArrayLike], tie: float = 1e-3) -> Interval:
     """Kendall's tau-b of the predicted order of the methods and the measured order of each seed.
 
     A larger prediction means a smaller error [seeds]; predictions closer than ``tie`` are a tie.
