@@ -20,6 +20,11 @@ Call = Callable[[Tensor], Tensor]
 PACKAGES = {"functional": functional, "samplers": samplers, "nn": nn, "ranking": ranking}
 
 
+def number(value: float) -> Tensor:
+    """On the CPU, whatever the default device."""
+    return torch.tensor(value, device="cpu")
+
+
 def exact(z: Tensor) -> Tensor:
     """In double precision where the device has it."""
     return z.to(checks.wide(z.device))
@@ -34,8 +39,8 @@ def square(z: Tensor, layer: nn.InBatchSoftmax | None = None) -> Tensor:
     """The losses of the first rows as examples and all columns, with the best of each row as its own."""
     z = z[: z.shape[1]]
     z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
-    ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
-    log_q = torch.full((z.shape[1],), -1.0)
+    ids = torch.arange(z.shape[1], dtype=torch.int32, device="cpu") % 3
+    log_q = torch.full((z.shape[1],), -1.0, device="cpu")
     return functional.in_batch(z, ids, log_q=log_q, reduction="none") if layer is None else layer(z, ids, log_q=log_q)
 
 
@@ -43,7 +48,7 @@ def pairs(z: Tensor, layer: nn.SigmoidPairs | None = None) -> Tensor:
     """The same for the sigmoids of all pairs."""
     z = z[: z.shape[1]]
     z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
-    ids = torch.arange(z.shape[1], dtype=torch.int32) % 3
+    ids = torch.arange(z.shape[1], dtype=torch.int32, device="cpu") % 3
     return functional.sigmoid_pairs(z, ids, reduction="none") if layer is None else layer(z, ids)
 
 
@@ -137,17 +142,17 @@ def called(z: Tensor) -> Tensor:
 def streamed(z: Tensor) -> Tensor:
     stream = nn.StreamingLogQ(max(1, z.shape[1])).to(z.device)
     stream.update(own(z).to(torch.int32))
-    return stream(torch.arange(z.shape[1]))
+    return stream(torch.arange(z.shape[1], device="cpu"))
 
 
 def towers(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0))
+    return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
 
 
 def vectors(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.linear_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0))
+    return functional.linear_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
 
 
 def handed_on(generator: torch.Generator) -> torch.Generator:
@@ -161,7 +166,7 @@ def of_items(z: Tensor) -> ranking.Chunks:
 
 
 def scheme(z: Tensor) -> Tensor:
-    return torch.tensor(ranking.worst_set(WeightLaw(law(z), law(z).expand(3, -1).T)).deficit)
+    return number(ranking.worst_set(WeightLaw(law(z), law(z).expand(3, -1).T)).deficit)
 
 
 TABLE: dict[str, Call] = {
@@ -186,7 +191,7 @@ TABLE: dict[str, Call] = {
     ),
     "functional.linear_in_batch": vectors,
     "functional.listnet": listed("functional.listnet", reduction="none"),
-    "functional.logit_adjusted": lambda z: functional.logit_adjusted(torch.tensor(-1.0), log_law(z)),
+    "functional.logit_adjusted": lambda z: functional.logit_adjusted(number(-1.0), log_law(z)),
     "functional.marginal": listed("functional.marginal", reduction="none"),
     "functional.pairwise_margin": full("functional.pairwise_margin", 0.5),
     "functional.sampled_softmax": sampled("functional.sampled_softmax"),
@@ -200,7 +205,7 @@ TABLE: dict[str, Call] = {
     "nn.ListNet": lambda z: nn.ListNet(reduction="none")(z, relevant(z)),
     "functional.gathered": lambda z: functional.gathered(z),
     "functional.distributed_in_batch": towers,
-    "samplers.check_worker_generator": lambda z: torch.tensor(
+    "samplers.check_worker_generator": lambda z: number(
         handed_on(torch.Generator().manual_seed(z.shape[0])).initial_seed()
     ),
     "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
@@ -214,11 +219,11 @@ TABLE: dict[str, Call] = {
     "samplers.log_inclusion": lambda z: samplers.log_inclusion(log_law(z), 3),
     "samplers.model_based": drawn,
     "samplers.off_diagonal": lambda z: samplers.off_diagonal(z[:, : z.shape[0]]),
-    "samplers.relative": lambda z: samplers.relative(log_law(z).clamp_min(-60), torch.tensor(-1.0)),
-    "samplers.tail": lambda z: samplers.tail(log_law(z).clamp_min(-60), 3, log_law(z), torch.tensor(-1.0)),
+    "samplers.relative": lambda z: samplers.relative(log_law(z).clamp_min(-60), number(-1.0)),
+    "samplers.tail": lambda z: samplers.tail(log_law(z).clamp_min(-60), 3, log_law(z), number(-1.0)),
     "samplers.unigram": by(lambda z: samplers.unigram(law(z))),
     "samplers.within_batch": of_batch,
-    "samplers.worker_generator": lambda z: torch.tensor(samplers.worker_generator(z.shape[0]).initial_seed()),
+    "samplers.worker_generator": lambda z: number(samplers.worker_generator(z.shape[0]).initial_seed()),
     "ranking.Retrieved": lambda z: ranking.recall(
         ranking.Retrieved(torch.argsort(z, dim=-1, descending=True, stable=True)[:, :2]),
         ranking.Labels(own(z).unsqueeze(-1)),
@@ -227,11 +232,11 @@ TABLE: dict[str, Call] = {
     "ranking.evaluate": lambda z: torch.stack(
         list(ranking.evaluate(z, relevant(z), ["recall@1", "ndcg"]).values()), -1
     ),
-    "ranking.additive_constant": lambda z: torch.tensor(ranking.additive_constant(z.shape[1], 2).constant),
+    "ranking.additive_constant": lambda z: number(ranking.additive_constant(z.shape[1], 2).constant),
     "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(own(z).unsqueeze(-1))),
     "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(own(z).unsqueeze(-1))),
     "ranking.average_precision": listed("ranking.average_precision"),
-    "ranking.certified_rank": lambda z: torch.tensor(ranking.certified_rank(nats(z).mean().item(), 9, 3)),
+    "ranking.certified_rank": lambda z: number(ranking.certified_rank(nats(z).mean().item(), 9, 3)),
     "ranking.dcg": listed("ranking.dcg"),
     "ranking.deficits": lambda z: ranking.deficits(9, 3, 1.0, own(z)),
     "ranking.expected_loss": lambda z: ranking.expected_loss(z, int(own(z[:1]).sum()), 2),
@@ -243,7 +248,7 @@ TABLE: dict[str, Call] = {
     "ranking.log_least_weight": lambda z: ranking.log_least_weight(law(z).clamp_min(1e-300), 3),
     "ranking.mean_reciprocal_rank": listed("ranking.mean_reciprocal_rank"),
     "ranking.ndcg": listed("ranking.ndcg"),
-    "ranking.possible_ranks": lambda z: torch.tensor(ranking.possible_ranks(nats(z).mean().item(), 9)),
+    "ranking.possible_ranks": lambda z: number(ranking.possible_ranks(nats(z).mean().item(), 9)),
     "ranking.precision": listed("ranking.precision", 1),
     "ranking.rank": lambda z: ranking.rank(z, own(z).to(torch.int32)),
     "ranking.ranks": lambda z: ranking.ranks(z),

@@ -230,7 +230,9 @@ def tensor(name: str, values: Values) -> Tensor:
             # torch takes no view of reversed axes, nor of bytes in another order.
             order = array.dtype.newbyteorder("=")
             array = array.astype(order, copy=any(step < 0 for step in array.strides))
-        return torch.as_tensor(array)
+        made = torch.as_tensor(array)
+        # Where models are made without memory, under torch.device("meta"), numbers stay on the CPU.
+        return torch.as_tensor(array, device="cpu") if made.is_meta else made
     except (TypeError, ValueError, RuntimeError):
         given = f"an array of {values.dtype}" if isinstance(values, np.ndarray) else reprlib.repr(values)
         raise ValueError(

@@ -76,7 +76,7 @@ def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
         lengths = torch.from_numpy(np.fromiter(map(len, rows), np.int64, len(rows)))
         values = _joined(name, rows)
         shape = len(rows), max(1, int(lengths.max())) if rows else 1
-        there = torch.arange(shape[1]) < lengths.unsqueeze(-1)
+        there = torch.arange(shape[1], device="cpu") < lengths.unsqueeze(-1)
         if values.dtype == torch.bool and not there.all():
             raise ValueError("marks are as many in each row")
         result = torch.full(shape, padding, dtype=values.dtype, device=values.device)
@@ -90,7 +90,7 @@ def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
 def _joined(name: str, lists: list[Any]) -> Tensor:
     """The numbers of all lists, one after another."""
     if not any(len(row) for row in lists):
-        return torch.zeros(0, dtype=torch.int64)
+        return torch.zeros(0, dtype=torch.int64, device="cpu")
     if all(isinstance(row, list | tuple) for row in lists):  # one array of them all, not one for each list
         return checks.tensor(name, list(chain.from_iterable(lists)))
     return torch.cat([checks.tensor(name, row) for row in lists if len(row)])

@@ -552,7 +552,8 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
         for tau in (first._tau, second._tau)
     ]
     scale, other_scale = (
-        torch.as_tensor(law.noise.reduced.scale / _per_row(tau)) for law, tau in zip((first, second), taus, strict=True)
+        theta.new_tensor(law.noise.reduced.scale) / _per_row(tau)
+        for law, tau in zip((first, second), taus, strict=True)
     )
     if all(isinstance(noise, Gaussian) for noise in noises):
         gap = theta / taus[0] - other / taus[1]

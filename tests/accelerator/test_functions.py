@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass
 from inspect import isfunction
 from pathlib import Path
@@ -43,6 +44,12 @@ FEW = 50
 """Waits of checks and of tables; what has more searches on the host, step by step."""
 
 
+LIBRARY = {
+    "distributions", "expectations", "functional", "nn", "perturb", "ranking", "samplers",
+}  # fmt: skip
+"""Packages that others train with, whatever their defaults."""
+
+
 def scores() -> Tensor:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(4, 4, generator=generator, dtype=torch.float64)
@@ -62,7 +69,7 @@ def tensors(found: Any) -> Iterator[Tensor]:
         for value in found:
             yield from tensors(value)
     elif isinstance(found, bool | int | float | np.ndarray | np.number):
-        yield torch.as_tensor(found)
+        yield torch.as_tensor(found, device="cpu")
     elif hasattr(found, "__slots__") or hasattr(found, "__dict__"):
         for name, value in sorted(vars(found).items()):
             if not callable(value) and not name.startswith("_"):
@@ -132,3 +139,17 @@ def test_a_function_gives_what_it_gives_on_the_cpu(name: str) -> None:
     assert GPU or stated("functions").get(name) == measured, (
         f"the book's table says otherwise: python -m tests.accelerator {name}"
     )
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if name.partition(".")[0] in LIBRARY])
+def test_neither_the_default_device_nor_a_mode_without_gradients_changes_a_result(name: str) -> None:
+    """A default device is where no argument lies, as of models that are made without memory."""
+    results = []
+    for mode in (nullcontext, lambda: torch.device("meta"), torch.no_grad, torch.inference_mode):
+        z = scores()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            with mode():
+                results.append(list(tensors(TABLE[name](z))))
+    for found in results[1:]:
+        torch.testing.assert_close(found, results[0], rtol=0, atol=0)

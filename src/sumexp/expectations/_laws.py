@@ -74,7 +74,7 @@ def with_replacement(log_x: Tensor, m: int, log_q: Tensor | None = None, method:
     probabilities = None if log_q is None else _rows("log_q", log_q, rows)
     rows = _checked(rows, probabilities)
     sums = class_sum(rows.detach(), None if probabilities is None else probabilities.detach(), method)
-    total = torch.ones(1) if log_q is None else sums.normaliser.exp()
+    total = rows.new_ones(1) if log_q is None else sums.normaliser.exp()
     if bool(((total - 1).abs() > 1e-6).any()):
         worst = total.flatten()[(total - 1).abs().argmax()].item()
         raise ValueError(f"q sums to {worst!r}, not 1; normalise it (torch.log_softmax of log_q does)")

@@ -185,7 +185,7 @@ def _explain(
     hits: Tensor | None,
 ) -> str:
     """What is wrong with the weights and the log probabilities of those that are not left out."""
-    left_out = torch.zeros(shape, dtype=torch.bool) if hits is None else hits.cpu().expand(shape)
+    left_out = torch.zeros(shape, dtype=torch.bool, device="cpu") if hits is None else hits.cpu().expand(shape)
     if weights is not None:
         w = weights.detach().cpu().expand(shape)[~left_out]
         if len(wrong := w[~((w >= 0) & (w < math.inf))]):

@@ -229,7 +229,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
     columns = classes.shape[0]
     if (marked := lists.entries("positives", positives)) is not None:
-        positives = torch.zeros(len(marked[0]), 1 + marked[2][1], dtype=torch.bool)
+        positives = torch.zeros(len(marked[0]), 1 + marked[2][1], dtype=torch.bool, device="cpu")
         positives = positives.scatter(1, marked[0].cpu() + 1, True)[:, 1:]
     given = lists.pad_lists("positives", positives, -1)
     if given.dtype not in (torch.bool, torch.int32, torch.int64):

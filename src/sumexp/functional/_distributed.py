@@ -128,7 +128,7 @@ def distributed_in_batch(
         return across
     if row_ids is None and hits == "mask":
         raise ValueError("hits='mask' needs row_ids for the symmetric half: which examples are one and the same")
-    named = torch.arange(size) if row_ids is None else checks.integers("row id", row_ids)
+    named = torch.arange(size, device=items.device) if row_ids is None else checks.integers("row id", row_ids)
     down = loss(items[:size], queries, named, row_log_q, "none" if row_log_q is None else correct)
     return (across + down) / 2
 

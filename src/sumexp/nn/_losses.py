@@ -64,7 +64,7 @@ class Tempered(Shown):
     def temperature(self) -> Tensor:
         """T, a tensor without dimensions, at least float32."""
         given = self._divisor
-        return given if isinstance(given, Tensor) else torch.tensor(given, dtype=torch.float32)
+        return given if isinstance(given, Tensor) else torch.tensor(given, dtype=torch.float32, device="cpu")
 
     @property
     def _divisor(self) -> float | Tensor:

@@ -52,7 +52,7 @@ def direction(v: Tensor, theta: Tensor) -> Tensor:
 
 def temperature(tau: float | Tensor, name: str = "tau") -> Tensor:
     """The temperature, finite and positive, as a scalar tensor in float64."""
-    value = torch.as_tensor(tau, dtype=torch.float64)
+    value = torch.as_tensor(tau, dtype=torch.float64, device=getattr(tau, "device", "cpu"))
     [at] = read(value.detach(), default=1.0) if value.ndim == 0 else [math.nan]
     if not 0 < at < math.inf:
         given = value.item() if value.ndim == 0 else f"of shape {tuple(value.shape)}"
@@ -86,7 +86,7 @@ def pieces(x: Tensor, size: int) -> list[Tensor]:
 
 def joined(parts: Iterable[Tensor], rows: int) -> Tensor:
     """``torch.cat`` that frees each part: small results kept among large temporaries would pin the heap."""
-    result, at = torch.empty(0), 0
+    result, at = torch.empty(0, device="cpu"), 0
     for part in parts:
         result = part.new_empty(rows, *part.shape[1:]) if at == 0 else result
         result[at : at + len(part)] = part

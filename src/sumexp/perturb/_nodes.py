@@ -202,14 +202,14 @@ def edges(noise: Noise, tau: float, classes: int) -> tuple[float, float]:
 
     The right end also serves a class of probability 1e-20, which wins only where the largest is low.
     """
-    scale = torch.tensor(tau, dtype=torch.float64)
+    scale = torch.tensor(tau, dtype=torch.float64, device="cpu")
 
     def begun(s: float) -> bool:
-        part = noise.transform(torch.tensor([s], dtype=torch.float64), scale)
+        part = noise.transform(scale.new_tensor([s]), scale)
         return part.log_first.item() > -41 - math.log(classes) + min(0.0, math.log(tau))
 
     def going_on(s: float) -> bool:
-        return noise.transform(torch.tensor([s], dtype=torch.float64), scale).log.item() > -87
+        return noise.transform(scale.new_tensor([s]), scale).log.item() > -87
 
     return -_beyond(lambda s: begun(-s)), _beyond(going_on)
 

@@ -183,7 +183,8 @@ def _line(noise: Continuous, classes: int, spread: float) -> Tensor:
     # Left of -42 only classes far below the largest contribute; below e^-680 everything underflows.
     left = -42.0 - (min(wide**2 / 2 if wide < 40 else 640.0, 640.0) if isinstance(noise, Gaussian) else 0.0)
     right = 42.0 + math.log(classes)
-    return left + STEP * torch.arange(math.ceil((right - left) / STEP) + 1, dtype=torch.float64)
+    count = math.ceil((right - left) / STEP) + 1
+    return left + STEP * torch.arange(count, dtype=torch.float64, device="cpu")
 
 
 def _whole(x: Tensor, noise: Continuous, spread: float) -> tuple[Tensor, Tensor]:

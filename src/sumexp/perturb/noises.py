@@ -190,7 +190,7 @@ class Cauchy(Continuous):
 
     def terms(self, tau: Tensor) -> int:
         """The number of terms of the transform at each point."""
-        place, tau = torch.zeros(1, dtype=torch.float64), tau.detach().cpu().clamp_max(1e15)
+        place, tau = torch.zeros(1, dtype=torch.float64, device="cpu"), tau.detach().cpu().clamp_max(1e15)
         return self._places(tau)(place, tau)[0].shape[-1]
 
     def _places(self, tau: Tensor) -> Places:

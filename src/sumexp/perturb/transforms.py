@@ -220,11 +220,12 @@ class ByRule(Continuous):
 
     def _trapezoid(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
         step = STEP * min(1.0, tau)
-        nodes = low + step * torch.arange(max(2, math.ceil((high - low) / step)) + 1, dtype=torch.float64)
+        count = max(2, math.ceil((high - low) / step)) + 1
+        nodes = low + step * torch.arange(count, dtype=torch.float64, device="cpu")
         return nodes, self._log_density(nodes) + math.log(step)
 
     def _panels(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
-        cuts = [torch.full((1,), end, dtype=torch.float64) for end in (low, high)]
+        cuts = [torch.full((1,), end, dtype=torch.float64, device="cpu") for end in (low, high)]
         (nodes,), (log_weights,) = between(cuts, min(4.0, 4.0 * tau), 32)
         return nodes, log_weights + self._log_density(nodes)
 

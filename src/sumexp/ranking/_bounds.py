@@ -103,7 +103,7 @@ def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> T
     def curve(c: Tensor) -> Tensor:
         return math.log(2) / torch.logaddexp(c, torch.zeros_like(c))
 
-    return _chord(cross_entropy, metric, curve, torch.ones((), dtype=torch.float64), classes)
+    return _chord(cross_entropy, metric, curve, torch.ones((), dtype=torch.float64, device="cpu"), classes)
 
 
 def least_recall(cross_entropy: checks.Values, k: int) -> Tensor:
@@ -128,7 +128,8 @@ def least_recall(cross_entropy: checks.Values, k: int) -> Tensor:
         ValueError: if k < 1, or a cross entropy is NaN or negative.
     """
     k = checks.whole("k", k, 1)
-    return (1 - _cross_entropy(cross_entropy, torch.zeros((), dtype=torch.float64)) / math.log(k + 1)).clamp_min(0)
+    least = torch.zeros((), dtype=torch.float64, device="cpu")
+    return (1 - _cross_entropy(cross_entropy, least) / math.log(k + 1)).clamp_min(0)
 
 
 def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) -> Tensor:

@@ -81,6 +81,6 @@ def _argsort(scores: Tensor) -> tuple[Tensor, Tensor]:
         bits = bits ^ ((bits >> 31) & 0x7FFFFFFF)
     else:
         bits = scores.to(torch.int32)
-    packed = bits.to(torch.int64) * (1 << 32) + torch.arange(scores.shape[1])
+    packed = bits.to(torch.int64) * (1 << 32) + torch.arange(scores.shape[1], device=bits.device)
     packed = torch.from_numpy(np.sort(packed.numpy(), -1))
     return packed >> 32, packed & 0xFFFFFFFF

@@ -151,7 +151,8 @@ def additive_constant(n: int, num_negatives: int, weight: float | None = None, *
         ValueError: as :func:`hit_losses`.
     """
     n, m = checks.whole("n", n, 1, MOST), checks.whole("num_negatives", num_negatives, 1, MOST)
-    missing = deficits(n, m, n / m if weight is None else weight, torch.arange(n + 1), replacement=replacement)
+    weight = n / m if weight is None else weight
+    missing = deficits(n, m, weight, torch.arange(n + 1, device="cpu"), replacement=replacement)
     worst = int(missing.argmax())
     return Constant(missing[worst].item(), 1 + worst)
 
@@ -197,9 +198,9 @@ def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
 
 def _mean_and_slope(log_w: Tensor, m: int, log_q: Tensor) -> tuple[Tensor, Tensor]:
     """E log(1 + wK) and its derivative in log w, [rows], as one integral: the number of draws costs nothing."""
-    x = log_w.clone().requires_grad_()
-    terms = torch.stack([x, torch.full_like(x, -math.inf)], -1)
-    with torch.enable_grad():
+    with torch.inference_mode(False), torch.enable_grad():
+        x, log_q = log_w.clone().requires_grad_(), log_q.clone()
+        terms = torch.stack([x, torch.full_like(x, -math.inf)], -1)
         mean = expectations.expect(expectations.with_replacement(terms, m, log_q), 1e-13).loss
         (slope,) = torch.autograd.grad(mean.sum(), x)
     return mean.detach(), slope
@@ -232,7 +233,7 @@ def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0,
     )  # the least loss of 1 + low is at most the loss, that of 1 + high above it
     while high - low > 1:
         middle = (low + high) // 2
-        least = hit_losses(n, num_negatives, weight, torch.tensor(middle), replacement=replacement).item()
+        least = hit_losses(n, num_negatives, weight, middle, replacement=replacement).item()
         low, high = (middle, high) if least <= loss * (1 + 1e-12) else (low, middle)
     return 1 + low
 
@@ -252,15 +253,13 @@ def draws(q: Sequence[float], m: int, weights: Sequence[float]) -> WeightLaw:
         ways = math.factorial(m) / math.prod(math.factorial(c) for c in counts)
         chances.append(ways * math.prod(p**c for p, c in zip(q, counts, strict=True)))
         rows.append([w * c for w, c in zip(weights, counts, strict=True)])
-    return WeightLaw(torch.tensor(chances, dtype=torch.float64), torch.tensor(rows, dtype=torch.float64))
+    return WeightLaw(checks.reals("chances", chances), checks.reals("rows", rows))
 
 
 def subsets(n: int, k: int, weights: Sequence[float]) -> WeightLaw:
     """The weights of a uniform k-subset of n negatives."""
     rows = [[w * (y in chosen) for y, w in enumerate(weights)] for chosen in combinations(range(n), k)]
-    return WeightLaw(
-        torch.full((len(rows),), 1 / len(rows), dtype=torch.float64), torch.tensor(rows, dtype=torch.float64)
-    )
+    return WeightLaw(checks.reals("chances", [1 / len(rows)] * len(rows)), checks.reals("rows", rows))
 
 
 class Worst(NamedTuple):

@@ -92,7 +92,7 @@ class Tabulated(Law):
 
     def get_extra_state(self) -> Tensor:
         """The table and its checksum, int64."""
-        return torch.cat([self._integers, torch.tensor([_checksum(self._integers)])])
+        return torch.cat([self._integers, self._integers.new_tensor([_checksum(self._integers)])])
 
     def set_extra_state(self, state: Any) -> None:
         """Take the table of a checkpoint.

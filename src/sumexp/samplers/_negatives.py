@@ -154,7 +154,8 @@ def _tables(sampler: Sampler, labels: Tensor) -> _Tables:
     frequent = (q > MOST_OF_LABEL).nonzero().squeeze(-1)
     laws = [_law_of(q, where), *(_law_of(q, where, label) for label in frequent)]
     size = len(laws[0].table)
-    start = torch.zeros(len(q), dtype=torch.int64).index_put_((frequent,), size * torch.arange(1, len(laws)))
+    numbers = torch.arange(1, len(laws), device=q.device)
+    start = torch.zeros_like(q, dtype=torch.int64).index_put_((frequent,), size * numbers)
     log_rest = torch.where(start > 0, 0, torch.log1p(-q))
     log_q = torch.cat([pad(law.log_q, (0, size - len(q))) for law in laws])
     each = (start.to(where).unsqueeze(-1), checks.onto(log_rest, where).unsqueeze(-1))
