@@ -178,17 +178,19 @@ def test_a_damaged_entry_is_computed_again_with_a_note(root: Path, caplog: pytes
 
 def test_a_task_that_fails_leaves_nothing(root: Path) -> None:
     def fail(config: Config, /, **_: object) -> Result:
-        assert torch.get_num_threads() == 1
+        assert (torch.get_num_threads(), torch.get_default_dtype()) == (1, torch.float32)
         raise RuntimeError("diverged")
 
     before = torch.get_num_threads()
     torch.set_num_threads(3)
+    torch.set_default_dtype(torch.float64)
     try:
         with pytest.raises(RuntimeError, match="diverged"):
             runs.cached(fail, Config())
-        assert torch.get_num_threads() == 3
+        assert (torch.get_num_threads(), torch.get_default_dtype()) == (3, torch.float64)
     finally:
         torch.set_num_threads(before)
+        torch.set_default_dtype(torch.float32)
     assert left(root) == []
     assert "SUMEXP_DECLARED_DATA" not in os.environ
 
