@@ -78,7 +78,9 @@ def test_errata_have_a_weight_of_the_list() -> None:
     assert errata.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": one}) == "misprint"
     assert errata.heaviest(["B3"], {"B1": one}) == ""
     for other in ("slip", "misprint, or a fault of our text"):
-        with pytest.raises(ValueError, match=f"the weight of erratum B1 is '{other}'; expected one of fault that"):
+        with pytest.raises(
+            ValueError, match=f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
+        ):
             read(other)
 
 
@@ -92,7 +94,7 @@ def test_proofs_and_exercises_of_a_page_share_no_id(pages: dict[str, Any]) -> No
 
 
 def test_an_erratum_without_weight_is_refused() -> None:
-    with pytest.raises(ValueError, match="erratum B1 does not begin with a heading and a line"):
+    with pytest.raises(ValueError, match="the weight of erratum B1 is ''; expected a heading, and a line"):
         errata.read("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")
 
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.legend import Legend
 from matplotlib.text import Text
-from matplotlib.ticker import NullFormatter
 
 WIDTH = 3.7
 """Inches: the text column of a phone of 390 pixels, at the size where a 12 pt letter is as large as the text."""
@@ -62,11 +61,7 @@ def _show_hidden_labels(panels: Sequence[Any], columns: int) -> None:
 
 
 def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
-    """Wrap a panel's texts and drop labels between powers of ten; returns the panel's height in inches."""
-    for axis in (ax.xaxis, ax.yaxis):
-        low, high = sorted(axis.get_view_interval())
-        if axis.get_scale() == "log" and sum(low <= tick <= high for tick in axis.get_majorticklocs()) >= 2:
-            axis.set_minor_formatter(NullFormatter())
+    """Wrap a panel's texts; returns its height in inches."""
     left, height = 1.0, min(TALLEST, height)
     if names := [label for label in ax.get_yticklabels() if re.match(r"[^$]*[A-Za-z“]{2}", label.get_text())]:
         for name in names:
@@ -102,10 +97,9 @@ def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:
     texts = [text.get_text() for text in legend.get_texts()]
     known = {label: handle for ax in fig.axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     handles = [known.get(text, handle) for text, handle in zip(texts, legend.legend_handles, strict=True)]
-    style: dict[str, Any] = {"loc": "outside upper center"}
+    style: dict[str, Any] = {"loc": "outside upper center", "fontsize": legend.get_texts()[0].get_fontsize()}
     if isinstance(owner, Axes):
-        style = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-    style |= {"title": legend.get_title().get_text() or None, "fontsize": legend.get_texts()[0].get_fontsize()}
+        style |= {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
     for count in range(len(texts), 0, -1):
         legend.remove()
         legend = owner.legend(handles, texts, ncols=count, **style)

@@ -114,27 +114,25 @@ def cached_all(
     *,
     data: Callable[[Config], Sequence[str]] = lambda config: (),
     device: str = "cpu",
-    store: Store | None = None,
 ) -> list[Run]:
     """The runs of several configs, in their order: from the store, from the book, or `computed` now.
 
     Runs on the same data set come from one place: from the store if it has all of them, else from the book if it has
     all, else those that the store lacks are computed, one after another: `make runs` uses all cores.
     """
-    store = store or default()
     code, read_by = parts.modules([task.__module__]), [tuple(data(config)) for config in configs]
     wanted = [
         computation(task, config, data=names, code=code, device=device)
         for config, names in zip(configs, read_by, strict=True)
     ]
-    runs = [read(entry) if (entry := store.find(one)) else None for one in wanted]
+    runs = [read(entry) if (entry := default().find(one)) else None for one in wanted]
     for names in set(read_by):
         places = [place for place, others in enumerate(read_by) if others == names]
         if not all(runs[place] for place in places):
             for place, run in zip(places, from_book([wanted[place] for place in places]) or (), strict=False):
                 runs[place] = run
     return [
-        run or computed(task, config, data=names, store=store, device=device)
+        run or computed(task, config, data=names, device=device)
         for run, config, names in zip(runs, configs, read_by, strict=True)
     ]
 

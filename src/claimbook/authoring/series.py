@@ -35,8 +35,10 @@ def table(fig: Figure) -> str:
     columns of coordinates by the labels of the axes. Where words stand along an axis, a point has the nearest word. A
     line across a panel (``axhline``) has one coordinate; the other is empty. A column that tells nothing is left out.
     """
-    panels = [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
-    rows = [{"panel": _title(ax) or f"panel {n}", **row} for n, ax in enumerate(panels, 1) for row in _drawn(ax)]
+    panels: list[Any] = [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
+    titles = [" ".join(filter(None, map(ax.get_title, ("left", "center", "right")))) for ax in panels]
+    named = [title or f"panel {n}" for n, title in enumerate(titles, 1)]
+    rows = [{"panel": name, **row} for name, ax in zip(named, panels, strict=True) for row in _drawn(ax)]
     axes = dict.fromkeys(name for row in rows for name in row if name not in (*FIRST, *LAST))
     used = [name for name in (*FIRST, *axes, *LAST) if _tells(name, {row.get(name, "") for row in rows})]
     file = io.StringIO()
@@ -57,10 +59,6 @@ def _cell(value: str | float) -> str:
     if isinstance(value, str):
         return value.replace("\n", " ")
     return "" if np.isnan(value) else f"{value + 0.0:.7g}"
-
-
-def _title(ax: Axes) -> str:
-    return " ".join(title for where in ("left", "center", "right") if (title := ax.get_title(where)))
 
 
 def _drawn(ax: Axes) -> Iterator[Row]:

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-_TARGET = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n")
-_HEAD = re.compile(r"## (?:[A-Z]\d+\. )?(.*)\n\n\*\*Weight:\*\* (.*)\.\n")
+_HEAD = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n(?:## (?:[A-Z]\d+\. )?(.*)\n\n\*\*Weight:\*\* (.*)\.\n)?")
 
 WEIGHTS = ("fault that changes a result", "gap that can be filled", "misprint", "lost in our text", "remark")
 """How much can hang on an erratum, the most first; the page of errata defines them. The last two are no fault of the
@@ -34,17 +33,13 @@ class Erratum:
 
 def read(text: str, page: str) -> dict[str, Erratum]:
     """The errata of a page in Markdown, by label; each must have a weight of `WEIGHTS`."""
-    _, *parts = _TARGET.split(text)
-    errata: dict[str, Erratum] = {}
-    for label, body in zip(map(str.upper, parts[::2]), parts[1::2], strict=True):
-        head = _HEAD.match(body)
-        if head is None:
-            raise ValueError(f"erratum {label} does not begin with a heading and a line '**Weight:** ... .'")
-        title, weight = head.groups()
-        if weight not in WEIGHTS:
-            raise ValueError(f"the weight of erratum {label} is {weight!r}; expected one of {', '.join(WEIGHTS)}")
-        errata[label] = Erratum(label, title, weight, page)
-    return errata
+    errata = [Erratum(label.upper(), title, weight, page) for label, title, weight in _HEAD.findall(text)]
+    if wrong := [erratum for erratum in errata if erratum.weight not in WEIGHTS]:
+        raise ValueError(
+            f"the weight of erratum {wrong[0].label} is {wrong[0].weight!r}; expected a heading, and a line "
+            f"'**Weight:** ... .' with one of {', '.join(WEIGHTS)}"
+        )
+    return {erratum.label: erratum for erratum in errata}
 
 
 def heaviest(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:

@@ -221,7 +221,7 @@ def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
     half.parent.mkdir(parents=True)
     half.write_bytes(b"half")
     assert [path.name for path in left(store.root)] == [half.name]
-    run = runs.cached(task, Config(), store=store)
+    run = runs.computed(task, Config(), store=store)
     assert [path.name for path in left(store.root)] == [run.key]
 
 
