@@ -21,7 +21,9 @@ from claimbook.pipeline import notebook_export
 CHAPTERS = "notebooks/"
 GLYPHS = "output/svg/fonts/tex.js"  # SVG carries its glyphs: some browsers refuse web fonts on file://
 # Without \href, by which a formula could lead to a script.
-UNUSED = ignore_patterns("html.js", "require.js", "texhtml.js", "sre", "mml*", "*chtml*", "tex-*")
+UNUSED = ignore_patterns(
+    "html.js", "require.js", "texhtml.js", "sre*", "mml*", "*chtml*", "tex-*", "ui", "node*", "ascii*"
+)
 STYLES = re.compile(
     r"\(0,\w+\.AddPaths\)\(\w+\.(?:fraktur|monospace|sansSerif|texCalligraphicBold|texMathit|texOldstyle)\w*,"
     r"\{.*?\},\{.*?\}\)",
