@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib import metadata
+from importlib.metadata import version
 from typing import Any
-
-PACKAGES = ("sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib")
-"""What numbers depend on, besides Python."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,9 @@ class Meter:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), **{name: metadata.version(name) for name in PACKAGES}}
+    """Those of what numbers depend on."""
+    packages = "sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib"
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def device_name(device: str) -> str:
