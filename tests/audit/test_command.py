@@ -350,6 +350,17 @@ def test_a_bad_file_is_one_line_and_code_1(
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
+@pytest.mark.parametrize("other", ["timestamp\n7,3,90\n7,4,91\n", "score\n7,3,0.5\n7,4,0.75\n"])
+def test_neither_times_nor_fractions_are_ids(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log of ratings is no table of counts because no two examples have one time."""
+    path = tmp_path / "ratings.csv"
+    path.write_text("movie,stars," + other)
+    asked = "is 'stars' a count for each class or a label for each example? say --holds counts or --holds labels"
+    assert asked in fails(capsys, path, "-m", 4, "--column", "stars")
+    sure = fails(capsys, path, "-m", 4, "--column", "stars", "--holds", "counts")
+    assert "no column has another value in each of the 2 rows" in sure
+
+
 def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """NumPy asked for 7.28 TiB, and the command ended in a traceback."""
     path = tmp_path / "a.npy"

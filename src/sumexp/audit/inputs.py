@@ -20,6 +20,7 @@ Numbers = NDArray[Any]
 
 COUNTS = ("count", "counts", "frequency", "n")
 LABELS = ("label", "labels", "item", "item_id", "class", "word", "tag")
+TIMES = ("timestamp", "time", "date", "datetime", "day", "ts", "created_at")
 INSTALL = "in a copy of the sources: pip install '.[audit]', or save the counts as an array, .npy"
 NO_ZERO = "no label is 0: are the ids 1-based?"
 MOSTLY = "most {} are whole numbers: fix or remove this one, or name all classes in words"
@@ -225,7 +226,7 @@ class _Table:
             return True
         if name.lower() not in COUNTS:
             rows = int(self.row("count(*)")[0])
-            if rows and not any(self._different(other) == rows for other in self.types if other != name):
+            if rows and not any(self._names_rows(other, rows) for other in self.types if other != name):
                 raise AuditError(f"{self.path}: is {name!r} a count for each class or a label for each example? say "
                                  "--holds counts or --holds labels")  # fmt: skip
         return False
@@ -275,7 +276,7 @@ class _Table:
             return None
         known = [c for c in others if c.lower() in LABELS]
         if ids is None and not known:
-            known = [c for c in others if self._different(c) == rows]
+            known = [c for c in others if self._names_rows(c, rows)]
             if len(known) != 1:
                 several = f"{' and '.join(known)} could be the ids of the classes; say --ids {' or '.join(known)}"
                 none = f"no column has another value in each of the {rows:,} rows: sum the counts of each class"
@@ -287,6 +288,13 @@ class _Table:
             raise AuditError(f"{self.path} has {rows:,} rows of counts, but {different:,} different values of "
                              f"{column}: a class needs one row, and a name; sum the counts of each")  # fmt: skip
         return column
+
+    def _names_rows(self, name: str, rows: int) -> bool:
+        """Whether a column can name the class of each row: no two are equal, and they are no times and no fractions."""
+        if name.lower() in TIMES or self.types[name].startswith(("TIMESTAMP", "DATE", "TIME")):
+            return False
+        fraction = f"TRY_CAST({_quoted(name)} AS DOUBLE) IS NOT NULL AND NOT {_whole(_quoted(name))}"
+        return self._different(name) == rows and not self.row(f"count(*) FILTER (WHERE {fraction})")[0]
 
     def _rest(self, *read: str) -> str:
         """The names of the columns that are not read."""
