@@ -1,4 +1,4 @@
-"""Each advice, followed in the training of a small model with the package's own losses, lowers the error it names."""
+"""Following each advice when training a small model with the package's losses lowers the error that it names."""
 
 import math
 from collections.abc import Callable

@@ -415,7 +415,7 @@ def test_keys_are_no_classes(tmp_path: Path) -> None:
 
 
 def test_what_float64_cannot_solve_elsewhere_takes_no_answer_away() -> None:
-    """The minimum of the theorem's scheme is found, and that of others, beside it, is not."""
+    """The audit finds the minimum of the theorem's scheme, and not those of the alternatives."""
     result = audit(np.array([10**12, 1, 1]), m=8, weights="relative")
     assert result.verdict == "right"
     assert "Not found in float64, and left out: the minimum of " in str(result).replace("\n          ", " ")

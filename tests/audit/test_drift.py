@@ -253,7 +253,7 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_the_drift_of_gowalla_is_found_and_sized() -> None:
     """The test pairs of the most frequent places have twice their training share; a split by chance shows nothing."""
     if not datasets.available("gowalla"):
-        pytest.skip("Gowalla is not here; to download it, run: sumexp data fetch gowalla")
+        pytest.skip("Gowalla is missing; to download it, run: sumexp data fetch gowalla")
     gowalla = datasets.gowalla()
     found = drift.measure(gowalla.counts, gowalla.served.astype(float))
     assert found.found

@@ -106,9 +106,9 @@ def exact_kl(how: Setup, p: Floats) -> float:
     kept = members if how.hits == "keep" else members & ~torch.eye(len(p), dtype=torch.bool).unsqueeze(1)
 
     def losses(f: torch.Tensor) -> torch.Tensor:
-        own = (f - table + alone).view(-1, 1, 1).expand(len(p), len(members), 1)
+        positive = (f - table + alone).view(-1, 1, 1).expand(len(p), len(members), 1)
         logits = torch.where(kept, f - table + more, -math.inf).expand(len(p), *members.shape)
-        return (torch.cat([own, logits], -1).logsumexp(-1) - own[..., 0]) @ chance  # of [label, set]
+        return (torch.cat([positive, logits], -1).logsumexp(-1) - positive[..., 0]) @ chance  # of [label, set]
 
     return kl(p, minimiser(losses, torch.from_numpy(p)).numpy())
 

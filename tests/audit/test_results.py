@@ -67,7 +67,7 @@ def kinds() -> Iterator[Line]:
 
 
 def test_right_and_change_nothing_stand_beside_no_line_that_costs_more(found: Audit) -> None:
-    """Every pair of lines beside every set of divergences, with and without scores and a theorem."""
+    """Every pair of lines with every set of divergences, with and without scores and a theorem."""
     some = (None, *kinds())
     for kls, scored, proved, (first, second) in product(
         ((0.0, 0.0), (0.001, 0.5), (0.02, 0.5), (math.inf, math.inf)), (True, False), (True, False), product(some, some)

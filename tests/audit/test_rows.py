@@ -33,8 +33,8 @@ def one_by_one(rows: Rows) -> Rows:
     z = np.empty(CLASSES)
     generator = np.random.default_rng(0)
     for lot in range(len(rows.first)):
-        here = np.repeat(rows.z[rows.lot == lot], rows.number[rows.lot == lot].astype(int))
-        z[rows.place == lot] = generator.permutation(here)
+        values = np.repeat(rows.z[rows.lot == lot], rows.number[rows.lot == lot].astype(int))
+        z[rows.place == lot] = generator.permutation(values)
     return replace(given(COUNTS, PRIOR), z=z)
 
 
@@ -74,12 +74,12 @@ def test_rows_keep_the_sums(sampler: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(tables, "MANY", 30)
     how = read_setup(PRIOR, sampler, "none", "mask", 64, 65 if sampler == "mixed" else None)
     rows, group = rows_of(how), groups(COUNTS)
-    here = rows.of(how)
+    by_row = rows.of(how)
     for g in range(3):
         part, those = rows.group == g, group == g
         assert rows.number[part].sum() == those.sum()
         assert rows.number[part] @ rows.prior[part] == pytest.approx(PRIOR[those].sum(), rel=1e-12)
-        for law, theirs in zip(here.q, how.q, strict=True):
+        for law, theirs in zip(by_row.q, how.q, strict=True):
             assert rows.number[part] @ law[part] == pytest.approx(theirs[those].sum(), rel=1e-12)
     assert rows.number @ rows.z / CLASSES == pytest.approx(0, abs=5 / math.sqrt(CLASSES))  # five deviations
     assert rows.number @ rows.z**2 / CLASSES == pytest.approx(1, abs=5 * math.sqrt(2 / CLASSES))

@@ -93,8 +93,8 @@ def test_siglip_by_enumeration(hits: Hits) -> None:
         for batch in product(product(range(2), range(3)), repeat=size):
             true = torch.tensor(batch)
             false = [
-                (x, y) for i, (x, own) in enumerate(batch) for j, (_, y) in enumerate(batch)
-                if j != i and (hits == "keep" or y != own)
+                (x, y) for i, (x, label) in enumerate(batch) for j, (_, y) in enumerate(batch)
+                if j != i and (hits == "keep" or y != label)
             ]  # fmt: skip
             wrong = torch.tensor(false, dtype=torch.long).reshape(-1, 2)
             value = softplus(-scores[true[:, 0], true[:, 1]]).sum() + softplus(scores[wrong[:, 0], wrong[:, 1]]).sum()

@@ -31,7 +31,7 @@ CONTENT = bytes(range(256)) * 1000
 
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """The user's cache folder, in the test's own place and with no root set."""
+    """The user's cache in a temporary folder, with no root set."""
     for variable in ("SUMEXP_DATA", "SUMEXP_DECLARED_DATA"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user cache"))
@@ -40,17 +40,17 @@ def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def brown() -> datasets.Corpus:
-    """The corpus itself, found as anyone would find it (before `cache` hides where)."""
+    """The real corpus, read before `cache` hides its folder."""
     if not datasets.available("brown"):
-        pytest.skip("the Brown corpus is not here; to download it, run: sumexp data fetch brown")
+        pytest.skip("the Brown corpus is missing; to download it, run: sumexp data fetch brown")
     return datasets.brown()
 
 
 @pytest.fixture(scope="module")
 def delicious() -> datasets.MultiLabel:
-    """The data set itself, found as anyone would find it."""
+    """The real data set."""
     if not datasets.available("delicious"):
-        pytest.skip("Delicious is not here; to download it, run: sumexp data fetch delicious")
+        pytest.skip("Delicious is missing; to download it, run: sumexp data fetch delicious")
     return datasets.delicious()
 
 

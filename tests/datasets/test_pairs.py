@@ -33,7 +33,7 @@ def test_a_split_by_hand(tmp_path: Path) -> None:
 
 def test_gowalla_itself() -> None:
     if not datasets.available("gowalla"):
-        pytest.skip("Gowalla is not here; to download it, run: sumexp data fetch gowalla")
+        pytest.skip("Gowalla is missing; to download it, run: sumexp data fetch gowalla")
     gowalla = datasets.gowalla()
     assert gowalla.train.shape == gowalla.test.shape == (29_858, 40_981)
     assert (gowalla.train.nnz, gowalla.test.nnz) == (810_128, 217_242)

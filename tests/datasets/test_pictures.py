@@ -27,7 +27,7 @@ def letter(side: int) -> NDArray[np.bool_]:
 def read(name: str) -> ImageData:
     """The images themselves, found as anyone would find them."""
     if not datasets.available(name):
-        pytest.skip(f"{name} is not here; to download it, run: sumexp data fetch {name}")
+        pytest.skip(f"{name} is missing; to download it, run: sumexp data fetch {name}")
     return datasets.images(name)
 
 

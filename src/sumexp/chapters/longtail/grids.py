@@ -95,7 +95,7 @@ FIRST_FRESH = 1000
 """The first of the seeds that confirm."""
 
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"digits": Plan(2, (8, 2), (5, 3), filters=8, hidden=16, batch=32, fresh=2)},
+    "smoke": {"digits": Plan(2, (8, 2), (3, 2), filters=8, hidden=16, batch=64, fresh=2)},
     "cpu": {source: Plan(9, (32, 8, 96), (20, 9), fresh=20) for source in ("cifar-100", "cifar-100-small")},
     "paper": {"cifar-100": _RESIDUAL, "cifar-100-small": _WIDER},
 }

@@ -63,7 +63,7 @@ class Plan:
 
 _WORDS = Plan(5, 64, 2, width=64, rates=(0.1, 0.3))
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=512, rates=(0.1, 0.3), contrastive=2, informed=1)},
+    "smoke": {"shakespeare": Plan(2, 16, 1, width=16, batch=1024, rates=(0.3,), contrastive=2, informed=1)},
     "cpu": {"delicious": Plan(7, 64, 2), "bibtex": Plan(7, 64, 8)},
     "paper": {"delicious": Plan(8, 64, 20), "bibtex": Plan(8, 64, 100)},
 }

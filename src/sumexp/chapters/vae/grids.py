@@ -94,7 +94,7 @@ class Plan:
     together: int = 0
 
 
-_TINY = {"hidden": 30, "samples": 2, "importance": 3, "test_images": 60}
+_TINY = {"batch": 200, "hidden": 30, "samples": 2, "importance": 3, "test_images": 60}
 _SMALL = {"samples": 10, "importance": 100, "test_images": 1000}
 _PAPER = Plan(300, 8, TEMPERATURES, True, False, {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, True, 144)
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
