@@ -39,7 +39,7 @@ class ClaimRole(SphinxRole):
         entry = next((entry for entry in entries(self.env.app) if entry.id == self.text), None)
         if entry is None:
             raise ExtensionError(f"{self.env.docname} links to the claim {self.text!r}, which is not in the register")
-        page = relative(self.env, "book/register")
+        page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
         self.env.temp_data.setdefault("sumexp_cards", {})[self.text] = drawn.card(entry, page)
         return [raw(drawn.link(entry, page))], []
 
@@ -58,11 +58,6 @@ def mark_words(app: Sphinx, page: str, template: str, context: dict[str, Any], d
         context["body"] = BRACKETS.sub(lambda found: JOINER + COMMA.sub(JOINER, found[1]).replace(*MARKED), body)
 
 
-def relative(env: BuildEnvironment, page: str) -> str:
-    """The address of a page as seen from the page being read."""
-    return str(env.app.builder.get_relative_uri(env.docname, page))
-
-
 @cache
 def parsed(app: Sphinx, name: str) -> Any:
     """What a staged JSON file holds, such as a chapter; None if it is missing."""
@@ -79,7 +74,8 @@ def entries(app: Sphinx) -> Register:
 def explained(env: BuildEnvironment) -> dict[str, errata.Erratum]:
     """The errata that pages explain, by label, with addresses relative to the page being read."""
     pages = sorted(name for name in env.found_docs if name.startswith("book/errata/"))
-    found = (errata.read(Path(env.doc2path(name)).read_text("utf-8"), relative(env, name)) for name in pages)
+    texts = ((name, Path(env.doc2path(name)).read_text("utf-8")) for name in pages)
+    found = (errata.read(text, env.app.builder.get_relative_uri(env.docname, name)) for name, text in texts)
     return {label: erratum for page in found for label, erratum in page.items()}
 
 
@@ -106,7 +102,7 @@ class RegisterTable(SphinxDirective):
                 shown = drawn.claims(register, explained(self.env), repository)
                 return [raw('<div id="register-filters"></div>'), *self.sections("claims", shown)]
             case "glance":
-                page = relative(self.env, "book/register")
+                page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
                 return [*self.sections("glance", drawn.glance(register, explained(self.env), page))]
             case name:  # marks, truth, rules or kinds
                 return [raw(getattr(drawn, name)())]

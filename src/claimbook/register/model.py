@@ -138,8 +138,7 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
     @property
     def verdict(self) -> str:
         """``shown``, ``excluded``, ``alike`` or ``undecided``, by the rule of the package's ``intervals``."""
-        rule = project.module("intervals").judge
-        return str(rule(self.low, self.high, self.published, self.margin, self.room))
+        return str(project.module("intervals").judge(self.low, self.high, self.published, self.margin, self.room))
 
     @property
     def design(self) -> str:
