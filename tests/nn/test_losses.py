@@ -121,7 +121,7 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
     assert (gradients[0][:, ~there] == 0).all()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(hits=option("keep", "mask"), reduction=option("mean", "sum", "none"), given_batch=BATCHES)
 @pytest.mark.parametrize("way", ["eager", "as in a graph"])
 def test_padded_pairs_are_the_pairs_without_their_padding(

@@ -144,7 +144,7 @@ def test_point_mass_is_the_softmax_itself() -> None:
     assert abs(softmax.potential(THETA, point_mass(), 0.7) - 0.7 * torch.logsumexp(THETA / 0.7, -1)) < 1e-14
 
 
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=8)
 @given(
     st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=6),
     st.sampled_from([Gumbel(), Gaussian(), Uniform(), signs()]),

@@ -111,7 +111,7 @@ def test_a_scheme_that_includes_all_or_nothing_needs_more_than_its_single_negati
 
 @pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="quadrature")
 @given(st.integers(0, 10**6), st.integers(1, 4), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_single_negatives_decide_for_draws_and_subsets(seed: int, m: int, replacement: bool) -> None:
     generator = torch.Generator().manual_seed(seed)
     n = 4
