@@ -194,7 +194,7 @@ class Learner(descent.Learner):
         first = generator(config.seed, "weights")
         per_example = max(1.0, part.features.nnz / max(1, part.features.shape[0]))
         tables = [
-            torch.randn(rows, config.width, generator=first) / math.sqrt(scale)
+            torch.randn(rows, config.width, dtype=torch.float32, generator=first) / math.sqrt(scale)
             for rows, scale in ((part.features.shape[1], per_example), (len(counts), config.width))
         ]
         self.features, self.labels = (part_table.to(device).requires_grad_() for part_table in tables)
