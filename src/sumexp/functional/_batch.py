@@ -57,13 +57,11 @@ def in_batch(
     constant, for every batch size. ``correct="negatives"`` or ``hits="mask"`` have other minima, which
     :mod:`sumexp.negatives.consistency` finds; ``correct="none"`` learns :math:`\log P/q`.
 
-    Further columns drawn with replacement from the *same* distribution, as those of other batches or devices, change
-    nothing in this. If they come from another distribution u, such as the uniform one, use the log probability of the
-    mixture in *every* column, for B in-batch and E further ones :math:`q = \frac{(B-1)\pi + E u}{B-1+E}`
-    (``samplers.Mixture([pi, u], [(B - 1) / (B - 1 + E), E / (B - 1 + E)]).log_prob(ids)``). That is exact if each
-    negative picks its distribution at random, and nearly so for fixed numbers of both; each column's *own*
-    distribution, :math:`\pi` or u, is further off. Hard negatives are drawn from no known distribution: no correction
-    is known to leave the minimum where it is.
+    Further columns drawn from the *same* distribution, as those of other devices, change nothing in this. If they come
+    from another distribution u, use the log probability of the mixture in *every* column, for B in-batch and E further
+    ones :math:`q = \frac{(B-1)\pi + E u}{B-1+E}` (``samplers.Mixture``). That is exact if each negative picks its
+    distribution at random, and nearly so for fixed numbers of both. Hard negatives have no known distribution, and no
+    correction is known for them.
 
     With several ``positives`` :math:`P_i` of a row, its own column always among them, the loss is the mean over them of
     their softmax cross entropies, each among all columns:

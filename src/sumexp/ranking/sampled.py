@@ -227,10 +227,8 @@ def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0,
     """
     if not (isinstance(loss, Real) and loss >= 0):
         raise ValueError(f"loss is {loss!r}; an expected loss is a number >= 0")
-    low, high = (
-        0,
-        checks.whole("n", n, 1, WHOLE) + 1,
-    )  # the least loss of 1 + low is at most the loss, that of 1 + high above it
+    # The least loss of 1 + low is at most the loss, that of 1 + high above it.
+    low, high = 0, checks.whole("n", n, 1, WHOLE) + 1
     while high - low > 1:
         middle = (low + high) // 2
         least = hit_losses(n, num_negatives, weight, middle, replacement=replacement).item()

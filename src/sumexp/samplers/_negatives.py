@@ -24,7 +24,7 @@ InBatchHits = Literal["mask", "keep"]
 
 
 MOST_OF_LABEL, MOST_OF_HISTORY = 1 / 8, 1 / 2
-"""Probability of what an example excludes up to which it is drawn again; beyond, the draws are made from a table."""
+"""Probability of what an example excludes up to which it is drawn again; beyond, draws are made from a table."""
 
 KEPT = 8
 """Tables without some frequent classes that a law keeps."""
@@ -131,17 +131,13 @@ def _draw_negatives(
     sampler: Sampler, labels: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """Draws [B, m] of classes other than each label [B], and their log probability under that."""
+    taken = log_q_of(sampler, labels).exp()
+    if not (taken > MOST_OF_LABEL).any():
+        return _again(sampler, labels.unsqueeze(-1), taken, m, generator)
     kept = _kept(sampler)
-    if () not in kept:
-        taken = log_q_of(sampler, labels).exp()
-        if not (taken > MOST_OF_LABEL).any():
-            return _again(sampler, labels.unsqueeze(-1), taken, m, generator)
-        kept[()] = _tables(sampler, labels)
-    tables: _Tables = kept[()]
+    tables: _Tables = kept.get(()) or kept.setdefault((), _tables(sampler, labels))
     here = labels.to(tables.start.device)
     start = tables.start[here]
-    if not start.any():
-        return _again(sampler, labels.unsqueeze(-1), log_q_of(sampler, labels).exp(), m, generator)
     ids = alias.bits((len(labels), m), generator, here.device)
     alias.look_up(tables.words, len(tables.law.table), ids, start)
     _redraw(tables.law, ids, here.unsqueeze(-1), generator)
@@ -152,10 +148,10 @@ def _draw_negatives(
 def _tables(sampler: Sampler, labels: Tensor) -> _Tables:
     q, where = _probabilities(sampler, labels)
     frequent = (q > MOST_OF_LABEL).nonzero().squeeze(-1)
-    laws = [_law_of(q, where), *(_law_of(q, where, label) for label in frequent)]
+    laws = [_law_of(q, where, label) for label in (frequent.new_tensor(-1), *frequent)]
     size = len(laws[0].table)
-    numbers = torch.arange(1, len(laws), device=q.device)
-    start = torch.zeros_like(q, dtype=torch.int64).index_put_((frequent,), size * numbers)
+    start = torch.zeros_like(q, dtype=torch.int64)
+    start[frequent] = size * torch.arange(1, len(laws), device=q.device)
     log_rest = torch.where(start > 0, 0, torch.log1p(-q))
     log_q = torch.cat([pad(law.log_q, (0, size - len(q))) for law in laws])
     each = (start.to(where).unsqueeze(-1), checks.onto(log_rest, where).unsqueeze(-1))
@@ -166,37 +162,20 @@ def _draw_others(
     sampler: Sampler, excluded: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """Draws [B, m] of classes that each example does not exclude [B, H], and their log probability under that."""
-    counted, limit = excluded >= 0, MOST_OF_LABEL
-    if excluded.shape[1] > 1:
-        counted[:, 1:] &= excluded[:, 1:] != excluded[:, :-1]
-        limit = MOST_OF_HISTORY
+    counted = excluded >= 0
+    counted[:, 1:] &= excluded[:, 1:] != excluded[:, :-1]
     taken = torch.where(counted, log_q_of(sampler, excluded.clamp_min(0)).exp(), 0).sum(-1)
-    frequent = taken > limit
+    frequent = taken > MOST_OF_HISTORY
     if not frequent.any():
         return _again(sampler, excluded, taken, m, generator)
-    if (excluded == excluded[:1]).all():
-        return _from(_without(sampler, excluded[0]), (len(excluded), m), generator, excluded.device)
-    rows = frequent.nonzero().squeeze(-1)
-    several = excluded[rows].squeeze(-1)  # labels alone are sorted as numbers: rows are compared one by one
-    sets, which = several.unique(dim=0 if several.ndim > 1 else None, return_inverse=True)  # type: ignore[no-untyped-call]
-    parts = []
-    if len(rows) < len(excluded):
-        others = (~frequent).nonzero().squeeze(-1)
-        parts.append((others, _again(sampler, excluded[others], taken[others], m, generator)))
-    for place, each in enumerate(sets):
-        of_set = rows[which == place]
-        parts.append((of_set, _from(_without(sampler, each), (len(of_set), m), generator, excluded.device)))
-    order = torch.cat([at for at, _ in parts]).argsort()
-    ids, log_q = (torch.cat(values)[order] for values in zip(*(drawn for _, drawn in parts), strict=True))
+    ids = excluded.new_empty(len(excluded), m)
+    log_q = taken.new_empty(ids.shape)
+    ids[~frequent], log_q[~frequent] = _again(sampler, excluded[~frequent], taken[~frequent], m, generator)
+    for each in excluded[frequent].unique(dim=0):  # type: ignore[no-untyped-call]
+        rows, law = (excluded == each).all(-1), _without(sampler, each)
+        drawn = law.sample((int(rows.sum()), m), generator).to(ids.device)
+        ids[rows], log_q[rows] = drawn, law._log_prob(drawn)
     return ids, log_q
-
-
-def _from(
-    law: Law, shape: tuple[int, int], generator: torch.Generator | None, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """Draws and their log probability."""
-    ids = law.sample(shape, generator).to(device)
-    return ids, law._log_prob(ids)
 
 
 def _again(
@@ -224,7 +203,7 @@ def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Ge
 
 def _without(sampler: Sampler, classes: Tensor) -> Law:
     """The distribution given that no draw is of these classes; a law keeps the latest ones."""
-    key, kept = tuple(classes.view(-1).tolist()), _kept(sampler)
+    key, kept = tuple(classes.tolist()), _kept(sampler)
     if key not in kept:
         while len(kept) >= KEPT:
             del kept[next(iter(kept))]
@@ -244,15 +223,14 @@ def _probabilities(sampler: Sampler, ids: Tensor) -> tuple[Tensor, torch.device]
     return log_q_of(sampler, torch.arange(sampler.classes, device=where)).cpu().double().exp(), where
 
 
-def _law_of(q: Tensor, device: torch.device, without: Tensor | None = None) -> alias.Categorical:
-    """A law, given that no draw is of some classes."""
-    if without is not None:
-        classes = without.flatten().cpu()
-        q = q.index_fill(0, classes[classes >= 0], 0)
-        if not bool((q > 0).any()):
-            of = classes.tolist()
-            named = f"label {of[0]} has probability 1 under q" if len(of) == 1 else f"{tuple(of)} hold all classes of q"
-            raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
+def _law_of(q: Tensor, device: torch.device, without: Tensor) -> alias.Categorical:
+    """The distribution given that no draw is of some classes, -1 for none."""
+    classes = without.flatten().cpu()
+    q = q.index_fill(0, classes[classes >= 0], 0)
+    if not bool((q > 0).any()):
+        of = classes.tolist()
+        named = f"label {of[0]} has probability 1 under q" if len(of) == 1 else f"{tuple(of)} hold all classes of q"
+        raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
     return alias.Categorical(checks.onto(q / q.sum(), device))
 
 
