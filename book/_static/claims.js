@@ -1,6 +1,16 @@
-// Links to claims: what a link leads to is shown where a reader points at it, by mouse, by keyboard or by finger.
+// Theorems and exercises can be linked to, as headings can. Links to claims: what a link leads to is shown where a
+// reader points at it, by mouse, by keyboard or by finger.
 (() => {
   "use strict";
+  addEventListener("DOMContentLoaded", () => {
+    for (const title of document.querySelectorAll(".admonition[id] > .admonition-title:has(.caption-number)")) {
+      const link = Object.assign(document.createElement("a"), { className: "headerlink", textContent: "#" });
+      link.href = `#${title.parentElement.id}`;
+      link.title = `Link to this ${title.parentElement.matches(".exercise") ? "exercise" : "theorem"}`;
+      link.ariaLabel = link.title;
+      title.append(link);
+    }
+  });
   const LINK = "a.claim-link";
   const WAIT = { open: 120, close: 250 }; // ms: a mouse that passes by opens nothing, one on its way to the card keeps it
   let shown = null;

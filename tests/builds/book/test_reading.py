@@ -46,6 +46,14 @@ def test_a_link_to_a_claim_opens_its_entry(browser: Browser, html: Path, script:
     page.context.close()
 
 
+def test_theorems_and_exercises_can_be_linked_to(browser: Browser, html: Path) -> None:
+    page = opened(browser, html, "notebooks/bias.html")
+    link = page.get_by_role("link", name="Link to this theorem").first
+    expect(link).to_have_attribute("href", "#mixed-difference")
+    assert page.get_by_role("link", name="Link to this exercise").count() == page.locator(".exercise").count() > 0
+    page.context.close()
+
+
 def test_a_link_to_a_claim_shows_its_card(browser: Browser, html: Path) -> None:
     page = opened(browser, html, "notebooks/bias.html")
     link = page.locator(f"a.claim-link[aria-describedby='card-{CLAIM}']").first
