@@ -93,8 +93,9 @@ class Towers(nn.Module):
         """Start near the offsets [L]."""
         super().__init__()
         d = setting.features
-        self.context = nn.Parameter(torch.eye(d) + 0.1 * torch.randn(d, d, generator=generator))
-        self.item = nn.Parameter(0.1 * torch.randn(setting.items, d, generator=generator))
+        context, item = (torch.randn(n, d, dtype=torch.float32, generator=generator) for n in (d, setting.items))
+        self.context = nn.Parameter(torch.eye(d, dtype=torch.float32) + 0.1 * context)
+        self.item = nn.Parameter(0.1 * item)
         self.offset = nn.Parameter(offset.clone())
 
     def forward(self, contexts: Tensor, items: Tensor) -> Tensor:
@@ -117,7 +118,7 @@ def _mixed(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor, gener
     """In-batch columns and half as many uniform ones, all corrected by the law of the mixture."""
     size, classes = len(items), len(log_q)
     columns = torch.cat([items, torch.randint(classes, (size // 2,), generator=generator)])
-    share = torch.tensor([size - 1, size // 2]) / (size - 1 + size // 2)
+    share = torch.tensor([size - 1, size // 2], dtype=torch.float32) / (size - 1 + size // 2)
     mixed = torch.logaddexp(log_q + share[0].log(), share[1].log() - math.log(classes))
     return functional.in_batch(towers(contexts, columns), columns, log_q=mixed[columns])
 
