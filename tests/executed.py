@@ -15,13 +15,16 @@ from claimbook.store import default
 ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
-from claimbook.pipeline import book, pages, plan
+from claimbook.pipeline import book, pages, plan, staging
 from claimbook.store.entries import write_text
 
 made = plan.make("smoke", "cpu", "")
 write_text(plan.PLAN, made.model_dump_json())
 book.execute(made, os.cpu_count())  # the other workers wait
-pages.show_executed(pages.stored(made.notebooks))
+shown = pages.stored(made.notebooks)
+pages.show_executed(shown)
+for name, entry in shown.items():
+    staging.chapter(name, entry)  # has the words that it guards
 """
 SOURCES = (
     "_config.yml",
