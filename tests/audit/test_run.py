@@ -271,6 +271,7 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: audit(COUNTS, m=0), "m is 0"),
     (lambda: audit(COUNTS, m=5, batch=5), "within a batch of 5 there are 4 negatives"),
     (lambda: audit(COUNTS, m=5, sampler="mixed"), "mixed negatives need batch"),
+    (lambda: audit(COUNTS, batch=5, sampler="mixed"), "mixed negatives need batch"),
     (lambda: audit(COUNTS, m=5, sampler="zipf"), "no sampler 'zipf'; there are uniform"),
     (lambda: audit(COUNTS, m=5, sampler="unigram:x"), "the power of unigram is 'x'"),
     (lambda: audit(COUNTS, m=500, sampler="distinct:uniform"), "there are no 500 distinct negatives"),

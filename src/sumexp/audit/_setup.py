@@ -174,7 +174,7 @@ def read_setup(
         if m is not None and m != joined:
             raise AuditError(f"m is {m}, but {named} with batch {batch} gives {joined} negatives: leave m out")
         others = joined
-    if named == "mixed" and not others:
+    if named == "mixed" and (not others or m is None):
         raise AuditError("mixed negatives need batch, the batch size, and m, the number of uniform ones")
     draws = whole_number("m", others if m is None and others and named != "mixed" else m, 1)
     kind, law = _read(sampler, prior)
