@@ -145,10 +145,9 @@ def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Array
 
 
 def add_check(grid: str, check: Mapping[str, Any]) -> None:
-    """Record that some runs of a file were recomputed; the last check of the same code counts."""
+    """Record that some runs of a file were recomputed; the last check counts."""
     path, _ = files(grid)
-    old = json.loads(path.read_text("utf-8"))
-    _write(path, old | {"checks": [known for known in old["checks"] if known["code"] != check["code"]] + [dict(check)]})
+    _write(path, json.loads(path.read_text("utf-8")) | {"checks": [dict(check)]})
     record.cache_clear()
 
 

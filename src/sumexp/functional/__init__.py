@@ -31,8 +31,8 @@ batch's activations do not fit. Where the scores themselves do not fit, :func:`l
 its logits and touches only the rows it needs.
 
 The loss of "Correcting the LogQ Correction" (2025) is not among them: its steps are those of
-``sampled_softmax(correct="importance")`` whose hits are drawn again, so biased in general at finite m, while subtracting
-log q from all logits with hits kept is not (the chapter :doc:`/notebooks/since`).
+``sampled_softmax(correct="importance")`` whose hits are drawn again, so biased in general at finite m, while
+subtracting log q from all logits with hits kept is not (the chapter :doc:`/notebooks/since`).
 
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
 what stands at a hit does not matter. NaN and the infinities that have no limit raise ``ValueError``; that check reads
