@@ -7,14 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from warnings import catch_warnings, filterwarnings
 
-from papermill.exceptions import strip_color
-
 from claimbook import BookError
 
 
 def render(stage: Path, output: Path, *, jobs: int) -> None:
     """Render the book that ``staging.stage`` has laid out, by so many processes; raises what Sphinx says."""
     from jupyter_book.sphinx import build_sphinx
+    from papermill.exceptions import strip_color
 
     source, said = stage.resolve(), StringIO()
     with redirect_stderr(said), catch_warnings(), TemporaryDirectory(prefix="sumexp-doctrees-") as trees:
