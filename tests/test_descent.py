@@ -132,7 +132,7 @@ REFUSED: Sequence[tuple[Any, dict[str, Any], str]] = [
             ({"learning_rate": nan}, "learning_rate must be positive, got nan"),
         )
     ),
-    (Member(), {"noise": "cauchy"}, "noise is 'cauchy'; expected one of gumbel, gaussian, logistic"),
+    (Member(), {"noise": "cauchy"}, "noise is 'cauchy'; expected one of gaussian, gumbel, logistic"),
     (Member(), {"divergence": "none"}, "divergence is 'none'; expected one of softmax, exact"),
     (Member(), {"scale": 0.0}, "scale must be positive, got 0.0"),
     (Member(), {"categories": 1}, "categories is 1; it must be a whole number >= 2"),

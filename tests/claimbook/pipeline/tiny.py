@@ -91,6 +91,10 @@ def get_num_threads():
 
 def set_num_threads(threads):
     pass
+
+
+float32, OutOfMemoryError = "float32", MemoryError
+get_default_dtype, set_default_dtype = get_num_threads, set_num_threads
 '''
 
 
