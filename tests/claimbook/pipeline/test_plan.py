@@ -9,7 +9,7 @@ from claimbook.pipeline import plan
 from claimbook.store import Computation
 from sumexp import datasets
 
-from .tiny import HEADER
+from .tiny import HEADER, write
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOK = (
@@ -64,13 +64,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SUMEXP_DECLARED_DATA", raising=False)
     return tmp_path
-
-
-def write(name: str, text: str) -> Path:
-    path = Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return path
 
 
 def notebook(text: str = NOTEBOOK, **parameters: object) -> Computation:

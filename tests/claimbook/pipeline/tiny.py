@@ -98,6 +98,14 @@ get_default_dtype, set_default_dtype = get_num_threads, set_num_threads
 '''
 
 
+def write(name: str | Path, text: str) -> Path:
+    """Put a file in place."""
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
 def chapter(name: str, code: str, tags: str = "[]") -> str:
     """The text of a notebook that quotes a number of its own and then runs ``code``."""
     return f"""{HEADER}
@@ -132,9 +140,7 @@ class Project:
 
     def write(self, name: str, text: str) -> None:
         """Put a file in place."""
-        file = self.path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, "utf-8")
+        write(self.path / name, text)
 
     def leave_torch_out(self) -> None:
         """Let what trains import something quicker under that name."""

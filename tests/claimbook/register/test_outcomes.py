@@ -9,6 +9,7 @@ from claimbook.store import default, parts
 from claimbook.store.computation import Computation
 from claimbook.store.provenance import Meter
 from sumexp import datasets
+from tests.claimbook.pipeline.tiny import write
 
 
 @pytest.fixture(autouse=True)
@@ -16,13 +17,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write(name: str, text: str) -> Path:
-    path = Path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, "utf-8")
-    return path
 
 
 CLAIM = """import pytest
