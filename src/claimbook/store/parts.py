@@ -171,8 +171,8 @@ def _required(distribution: str) -> frozenset[str]:
 
 def _path(module: str) -> Path:
     package, *names = module.split(".")
-    below = Path(PACKAGES[package], *names)
-    return below / "__init__.py" if below.is_dir() else below.with_suffix(".py")
+    package_file = Path(PACKAGES[package], *names, "__init__.py")
+    return package_file if package_file.is_file() else package_file.parent.with_suffix(".py")
 
 
 def _parents(module: str) -> set[str]:

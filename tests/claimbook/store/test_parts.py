@@ -114,3 +114,11 @@ def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path
 def test_an_unknown_module_is_named() -> None:
     with pytest.raises(BookError, match=r"no module sumexp\.nothing in the packages claimbook, sumexp$"):
         parts.modules(["sumexp.nothing"])
+
+
+def test_a_folder_that_a_package_has_left_hides_no_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git leaves the bytecode of a package that has become a module."""
+    (tmp_path / "a/__pycache__").mkdir(parents=True)
+    (tmp_path / "a.py").write_text("x = 1\n")
+    monkeypatch.setattr(parts, "PACKAGES", {"tiny": str(tmp_path)})
+    assert parts.module("tiny.a") == parts.syntax("x = 1")
