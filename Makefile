@@ -63,8 +63,8 @@ data: $(READY) ## Fetch every data set that the book can read, more than 340 MB 
 # With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.
 TEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(RUN) pytest -n '$(CORES)' --dist loadscope --no-loadscope-reorder --max-worker-restart 0
 
-test: $(READY) ## Run the tests, but for those of builds and pages, and those of claims that the store knows to pass
-	$(TEST) --keep-evidence --stored-evidence --ignore tests/builds
+test: $(READY) ## Run the tests, but for those of builds and pages
+	$(TEST) --keep-evidence --ignore tests/builds
 
 test-builds: $(READY) ## Build small projects and the book, and open its pages in a browser (Debian: apt-get install chromium)
 	$(TEST) tests/builds

@@ -1,8 +1,7 @@
 """Pytest plugin: tests say which claim of the register they decide; their outcomes are kept in the store.
 
 A test bears ``@pytest.mark.claim("bias-thm-3-1", shows="statement", evidence="exact")``. An experiment states what it
-measured through the fixture ``finding``. ``--keep-evidence`` keeps the outcomes of every module all of whose tests ran;
-``--stored-evidence`` leaves out the tests that the store knows to pass with today's code, pins and data.
+measured through the fixture ``finding``. ``--keep-evidence`` keeps the outcomes of every module all of whose tests ran.
 """
 
 import math
@@ -25,46 +24,25 @@ from claimbook.store.provenance import Meter
 
 _USAGE = '@pytest.mark.claim("<id>", shows="<what>", evidence="<kind>")'
 _PROPERTY = "sumexp-claim"
-_PASSED = pytest.StashKey[frozenset[str]]()
 _known = cache(load)
 _WORST: tuple[Outcome, ...] = ("failed", "skipped", "passed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add both options."""
+    """Add the option."""
     parser.addoption("--keep-evidence", action="store_true", help="keep the outcomes of tests of claims in the store")
-    parser.addoption("--stored-evidence", action="store_true", help="leave out those that the store knows to pass")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker; work out today's keys before a test runs."""
     config.addinivalue_line("markers", "claim(id, *, shows, evidence): what a test shows of an entry of claims/")
     processes.follow()
-    # The main process keeps the reports of xdist's workers, and says what is left out.
-    config.stash[_PASSED] = frozenset(getattr(config, "workerinput", {}).get("sumexp_passed", ()))
-    keeps, leaves_out = config.getoption("--keep-evidence"), config.getoption("--stored-evidence")
-    if (keeps or leaves_out) and not hasattr(config, "workerinput"):
+    # The main process keeps the reports of xdist's workers.
+    if config.getoption("--keep-evidence") and not hasattr(config, "workerinput"):
         try:
-            keeper = Keeper()
+            config.pluginmanager.register(Keeper(), "sumexp-keeper")
         except BookError as error:  # a file is not Python
             raise pytest.UsageError(str(error)) from None
-        if leaves_out:
-            config.stash[_PASSED] = frozenset(keeper.passed())
-        if keeps:
-            config.pluginmanager.register(keeper, "sumexp-keeper")
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of xdist what is left out."""
-    node.workerinput["sumexp_passed"] = sorted(node.config.stash[_PASSED])
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the store knows."""
-    if known := [item for item in items if test_name(item) in config.stash[_PASSED]]:
-        items[:] = [item for item in items if item not in known]
-        config.hook.pytest_deselected(items=known)
 
 
 def test_name(item: pytest.Item) -> str:
@@ -150,12 +128,6 @@ class Keeper:
             self._marked[file].add(name)
         self._wanted = {file: outcomes.computation(Path(file)) for file in self._marked}
 
-    def passed(self) -> Iterator[str]:
-        """The names of the tests whose outcome in the store is that they pass."""
-        for wanted in self._wanted.values():
-            tests = outcomes.read(self._store.find(wanted))
-            yield from {test.test for test in tests} - {test.test for test in tests if test.outcome != "passed"}
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a test ended; of several cases the worst counts."""
         file = report.nodeid.partition("::")[0]
@@ -176,18 +148,14 @@ class Keeper:
             return
         for file in self._wanted.keys() & self._tests.keys():
             wanted = self._wanted[file]
-            stored = outcomes.read(self._store.find(wanted))
-            tests: dict[tuple[str, ...], Test] = {
-                (test.test, test.claim, test.shows, test.evidence): test
-                for test in (*stored, *map(Test.model_validate, self._tests[file].values()))
-            }
-            merged = tuple(tests[key] for key in sorted(tests))
-            names = {name for test in merged for name in test.test.split("::")[1:]}  # of classes too
+            ended = sorted(self._tests[file].items())
+            tests = tuple(Test.model_validate(record) for _, record in ended)
+            names = {name for test in tests for name in test.test.split("::")[1:]}  # of classes too
             whole = self._marked[file] <= names and outcomes.computation(Path(file)).key == wanted.key
-            if whole and merged != stored:
+            if whole and tests != outcomes.read(self._store.find(wanted)):
                 seconds = round(self._seconds[file], 3)
                 with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):
-                    (folder / outcomes.FILE).write_bytes(outcomes.FORM.dump_json(merged, indent=1))
+                    (folder / outcomes.FILE).write_bytes(outcomes.FORM.dump_json(tests, indent=1))
                     # Of the module, not of the run. A worker does not report processor time; its tests use one thread.
                     seal(replace(self._meter.read(), seconds=seconds, cpu_seconds=seconds))
 
