@@ -44,6 +44,7 @@
   /** For other scripts: all that an element holds, once MathJax is there. */
   const typesetIn = (place) => ready.then(() => typeset([...place.querySelectorAll(".math")]));
   const idle = () => new Promise((go) => (window.requestIdleCallback ?? setTimeout)(go, { timeout: 100 }));
+  const frame = () => new Promise(requestAnimationFrame);
   /** Whether it stands in what is folded: to ask where that is would have the browser lay it out. */
   const isFolded = (formula) => formula.closest("details:not([open]), [hidden]") && !formula.closest("summary");
   const near = (formula) => {
@@ -53,15 +54,15 @@
 
   const rest = async (formulas) => {
     for (let next = 0, size = 8; next < formulas.length || urgent.size;) {
-      await idle();
-      let batch = [...urgent].slice(0, size);
+      await (urgent.size ? frame() : idle());
+      let batch = [...urgent].slice(0, 16); // not fewer: the browser lays out the page after each batch
       if (!batch.length) {
         batch = formulas.slice(next, next + size);
         next += size;
       }
       const start = performance.now();
       await typeset(batch.filter((formula) => !formula.closest(FOLDED) || formula.closest("summary")));
-      size = Math.max(2, Math.min(64, Math.round(size * Math.min(2, SLICE / (performance.now() - start)))));
+      size = Math.max(8, Math.min(64, Math.round(size * Math.min(2, SLICE / (performance.now() - start)))));
     }
   };
 
@@ -74,8 +75,8 @@
     show();
     if (location.hash && !scrollY) document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView();
     const coming = new IntersectionObserver((seen) => {
-      for (const { isIntersecting, target } of seen) if (isIntersecting && waiting.has(target)) urgent.add(target);
-    }, { rootMargin: "100%" });
+      for (const { isIntersecting, target } of seen) urgent[isIntersecting && waiting.has(target) ? "add" : "delete"](target);
+    }, { rootMargin: "50%" });
     for (const formula of waiting) if (!isFolded(formula)) coming.observe(formula);
     const here = Math.max(0, formulas.indexOf(first.at(-1)));
     await rest([...formulas.slice(here), ...formulas.slice(0, here)]);
