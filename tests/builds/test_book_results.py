@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from claimbook.grids import results
+from claimbook import grids
 from claimbook.store import Store, bundled, parts
 
 
@@ -13,5 +13,5 @@ def test_a_run_gives_what_came_with_the_book(grid: str, tmp_path: Path, monkeypa
     monkeypatch.setattr(bundled, "add_check", lambda *_: None)
     if grid in ("retrieval", "catalogue") and not parts.present(bundled.sources(grid)):
         pytest.skip(f"the data are not here: sumexp data fetch {' '.join(bundled.sources(grid))}")
-    [(name, moved, far)] = results.check(grid, "cpu", Store(tmp_path), 1)
+    [(name, moved, far)] = grids.check(grid, "cpu", Store(tmp_path), 1)
     assert not far, f"{name} is {moved:.2g} from the book's run"

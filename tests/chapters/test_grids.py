@@ -2,7 +2,7 @@
 
 import pytest
 
-from claimbook.grids.jobs import grids
+from claimbook.grids import grids
 from claimbook.store import bundled
 from claimbook.store.settings import PROFILES
 from sumexp import datasets

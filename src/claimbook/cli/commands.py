@@ -1,14 +1,20 @@
-"""The commands but ``runs``: build the book, run a notebook, read the register, look after the store."""
+"""The commands: build the book, run a notebook, read the register, compute training runs, look after the store."""
 
+import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from shutil import copy2
+from tempfile import TemporaryDirectory
 from textwrap import shorten
 from typing import Annotated
 
 import typer
 
-from claimbook.cli.options import ALL, Cores, Device, Profile, as_size, print_table
-from claimbook.cli.runs import runs_app
+from claimbook import BookError
+from claimbook.store import Store, default, processes, progress
+from claimbook.store.entries import size
+from claimbook.store.settings import choice, resolve_device
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -18,9 +24,26 @@ app = typer.Typer(
 )
 notebook_app = typer.Typer(no_args_is_help=True, help="Run a notebook with your parameters.")
 app.add_typer(notebook_app, name="notebook")
+runs_app = typer.Typer(no_args_is_help=True, help="List and compute training runs.")
 app.add_typer(runs_app, name="runs")
-SAID = 120
-"""Letters of what decides a claim: one that rests on runs names hundreds, which ``--json`` lists."""
+
+Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
+Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Cores = Annotated[int, typer.Option(min=1, help="How many cores to use.")]
+ALL = os.cpu_count() or 1
+Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such as vae.")]
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print columns of texts."""
+    from tabulate import tabulate
+
+    typer.echo(tabulate(rows, columns, tablefmt="plain", disable_numparse=True))
+
+
+def as_size(size: float) -> str:
+    """MB with one decimal."""
+    return f"{size / 1e6:,.1f} MB"
 
 
 @app.command("book")
@@ -60,11 +83,7 @@ def run_command(
     output: Annotated[Path | None, typer.Option(help="Where the executed notebook goes.")] = None,
 ) -> None:
     """Execute a notebook; the book and the store stay unchanged."""
-    from shutil import copy2
-    from tempfile import TemporaryDirectory
-
     from claimbook.pipeline import notebooks
-    from claimbook.store import processes, progress
 
     values = notebooks.parameters(name, parameters or [])
     target = output or Path("build/run") / f"{name}.ipynb"
@@ -88,7 +107,6 @@ def register_command(
     The exit code is 1 if the tests of a listed claim fail.
     """
     from claimbook import register
-    from claimbook.store.settings import choice
 
     if verdict:
         choice("--verdict", verdict, register.VERDICTS)
@@ -106,7 +124,7 @@ def register_command(
         typer.echo(register.to_json(entries), nl=False)
     else:
         shown = [
-            (e.id, e.where.replace("$", ""), f"{e.verdict} ({e.evidence or 'no evidence'})", shorten(e.says, SAID))
+            (e.id, e.where.replace("$", ""), f"{e.verdict} ({e.evidence or 'no evidence'})", shorten(e.says, 120))
             for e in entries
         ]
         print_table(("claim", "where", "verdict", "says"), shown)
@@ -123,10 +141,10 @@ def why_command(
     device: Device = "auto",
 ) -> None:
     """Say whether a build would compute it again and, of a single name, which part changed since the last time."""
-    from claimbook.pipeline import book, plan
-    from claimbook.store.settings import choice
+    from claimbook.pipeline import book, pages, plan
 
-    known = book.everything(plan.make(profile, device, "", stored=True))
+    made = plan.make(profile, device, "", stored=True)
+    known = {**made.notebooks, **made.evidence, "pages": pages.computation(made)}
     for each in [choice("NAME", name, known)] if name else known:
         lines = book.why(each, known[each])
         typer.echo("\n".join(lines if name else lines[:1]))
@@ -138,10 +156,86 @@ def clean_command() -> None:
 
     Training runs stay.
     """
-    from claimbook.store import default
-    from claimbook.store.entries import size
-
     sizes = {path: size(path) for kind in ("notebook", "evidence", "pages") for path in default().paths(kind)}
     gone = [path for path in sizes if default().remove(path)]
     freed = as_size(sum(sizes[path] for path in gone))
     typer.echo(f"removed {len(gone)} of {len(sizes)} entries, {freed}; training runs stay: {default().root / 'run'}")
+
+
+@runs_app.command("list")
+def list_runs(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
+    """Print the runs of a grid, their states and the time that the missing runs take.
+
+    Stated times are corrected by those of the finished runs.
+    """
+    from claimbook.grids import absent, differences, planned
+
+    device = resolve_device(device, needed=False)
+    runs, store, rows = planned(grid, profile, device), default(), []
+    due, stated, taken = 0.0, 0.0, 0.0
+    for (job, run), about in zip(runs, differences([job.config for job, _ in runs]), strict=True):
+        if entry := store.find(run):
+            stated, taken = stated + job.seconds[device], taken + entry.provenance.seconds
+        else:
+            due += job.seconds[device]
+        state = "fresh" if entry else "half-done" if store.checkpoint(run).exists() else "missing"
+        rows.append((run.key[:12], state, progress.as_time(entry.provenance.seconds) if entry else "", about))
+    print_table(("key", "state", "time", "settings"), rows)
+    missing = sum(row[1] != "fresh" for row in rows)
+    speed = f"{len(rows) - missing} finished runs" if stated else "an H200" if device == "cuda" else "one core"
+    time = progress.as_time(due * (taken / stated if stated else 1))
+    typer.echo(f"\n{missing} of {len(rows)} runs to compute: {time} one after the other, at the speed of {speed}")
+    if without := absent(grid, profile):
+        typer.echo(f"data: without {', '.join(without)}; to have more runs: sumexp data fetch NAME")
+
+
+@runs_app.command("run")
+def run_runs(
+    grid: Grid,
+    profile: Profile = "cpu",
+    device: Device = "auto",
+    only: Annotated[str, typer.Option(metavar="KEY", help="Only the run whose key begins so, here.")] = "",
+    cores: Cores = 1,
+) -> None:
+    """Compute the runs of a grid that are missing from the store."""
+    from claimbook import grids
+
+    device = resolve_device(device)
+    if not only:
+        count = grids.fill(grid, profile, device, cores)
+        typer.echo(f"{grid}, profile {profile}: all {count} runs are in the store, {default().root}")
+        return
+    chosen = [job for job, wanted in grids.planned(grid, profile, device) if wanted.key.startswith(only)]
+    if not chosen:
+        raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
+    processes.follow()
+    for job in chosen:
+        grids.run(job, device)
+
+
+@runs_app.command("write")
+def write_runs(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
+    """Write the runs of a grid that the store has into the file that comes with the book."""
+    from claimbook import grids
+    from claimbook.store import bundled
+
+    count = grids.write(grid, profile, resolve_device(device, needed=False))
+    sizes = " and ".join(f"{path} ({as_size(path.stat().st_size)})" for path in bundled.files(grid))
+    typer.echo(f"{count} runs in {sizes}")
+
+
+@runs_app.command("check")
+def check_runs(
+    grid: Grid,
+    runs: Annotated[int, typer.Option(help="How many: the shortest of each task, then others.")] = 3,
+    device: Device = "auto",
+) -> None:
+    """Recompute some of the runs that come with the book, and compare; the exit code is 1 if any differs."""
+    from claimbook import grids
+
+    with TemporaryDirectory() as folder:
+        compared = grids.check(grid, resolve_device(device), Store(Path(folder)), runs)
+    for name, moved, far in compared:
+        typer.echo(f"{name}: {'the same numbers' if moved == 0 else f'{moved:.1g} apart, relative'}{', too far' * far}")
+    if any(far for *_, far in compared):
+        raise typer.Exit(1)

@@ -38,12 +38,8 @@ def build(profile: str, device: str, only: str, cores: int, *, stored: str = "")
     arguments = profile, device, only, stored
     # Most builds have nothing to do: the bytes of the sources and the list of runs and grids show it without a plan.
     # They do not show what else is stored.
-    if (
-        not stored
-        and PAGE.exists()
-        and FINISHED.exists()
-        and FINISHED.read_text() == f"{_sources(arguments)} {_results()}"
-    ):
+    finished = FINISHED.read_text() if FINISHED.exists() and PAGE.exists() and not stored else ""
+    if finished and finished == f"{_sources(arguments)} {_results()}":
         return PAGE
     plan = plans.make(profile, device, only, stored=bool(stored))
     BUILD.mkdir(exist_ok=True)
@@ -73,9 +69,9 @@ def execute(plan: Plan, cores: int) -> None:
         Task(chapter, ("step", "notebook", chapter.name), chapter.settings.get("device") == "cuda")
         for chapter in missing
     ]
-    share = 1
-    if names := ", ".join(task.wanted.name for task in tasks if task.gpu):
-        share = 1 if plan.profile == "paper" else gpu_shares(cores)
+    names = ", ".join(task.wanted.name for task in tasks if task.gpu)
+    share = gpu_shares(cores) if names and plan.profile != "paper" else 1
+    if names:
         print(f"on {device_name('cuda')} chapters train, {share} at a time: {names}; all else runs on the CPU")
     if scheduler.run(tasks, cores, share=share):
         raise BookError("the book is not finished, see above; what succeeded is kept, and the next build goes on")
@@ -83,14 +79,12 @@ def execute(plan: Plan, cores: int) -> None:
 
 def _check_stored(plan: Plan) -> None:
     """Fail if a chapter or the outcomes of a test module are missing from the store."""
-    missing = default().missing(plan.notebooks.values())
-    undecided = default().missing(plan.evidence.values())
-    if missing or undecided:
+    chapters, modules = (default().missing(wanted.values()) for wanted in (plan.notebooks, plan.evidence))
+    if missing := [wanted.name for wanted in chapters + modules]:
         raise BookError(
-            f"STORED=1: {default().root} lacks {len(missing)} of {len(plan.notebooks)} chapters and the outcomes of "
-            f"{len(undecided)} of {len(plan.evidence)} test modules: "
-            f"{', '.join(entry.name for entry in (missing + undecided)[:5])}, ...; copy them into the store "
-            "(`claimbook why NAME` says what differs), set STORED=partial or leave it out"
+            f"STORED=1: {default().root} lacks {len(chapters)} of {len(plan.notebooks)} chapters and the outcomes of "
+            f"{len(modules)} of {len(plan.evidence)} test modules: {', '.join(missing[:5])}, ...; copy them into the "
+            "store (`claimbook why NAME` says what differs), set STORED=partial or leave it out"
         )
 
 
@@ -157,11 +151,6 @@ def _results() -> str:
     """A digest of which training runs the store has, and which outcomes of tests: these may be replaced."""
     outcomes = (f"{path.name} {path.stat().st_mtime_ns}" for path in default().paths("evidence"))
     return digest(*(path.name for path in default().paths("run")), *outcomes)
-
-
-def everything(plan: Plan) -> dict[str, Computation]:
-    """The chapters, the evidence of test modules and the pages, by name."""
-    return {**plan.notebooks, **plan.evidence, "pages": pages.computation(plan)}
 
 
 def why(name: str, wanted: Computation) -> list[str]:

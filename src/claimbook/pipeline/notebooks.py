@@ -91,7 +91,6 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
     """Execute a notebook; it is in ``ran``, however that ends."""
     import papermill
     from jupyter_client.manager import AsyncKernelManager
-    from papermill.engines import NBClientEngine, papermill_engines
     from traitlets.config import Config
 
     class Manager(AsyncKernelManager):
@@ -100,22 +99,13 @@ def _execute(source: Any, values: Mapping[str, object], ran: list[Any], log: Any
         async def _async_interrupt_kernel(self) -> None:
             pass
 
-    class Engine(NBClientEngine):  # type: ignore[misc]
-        """Hands out the notebook, also if it fails."""
-
-        @classmethod
-        def execute_managed_notebook(cls, manager: Any, *arguments: Any, **options: Any) -> None:
-            ran.append(manager.nb)
-            super().execute_managed_notebook(manager, *arguments, **options)
-
-    papermill_engines.register("held", Engine)
     # Named sockets: ports may collide when kernels start at the same time, and anybody can listen.
     sockets = {"transport": "ipc", "ip": f"{folder}/socket"}
     done = papermill.execute_notebook(
         source,
         None,  # papermill would write it twice a cell, which costs seconds
         parameters=dict(values),
-        engine_name="held",
+        on_notebook_start=lambda notebook: ran.append(notebook),
         kernel_name="python3",
         config=Config({"ConnectionFileMixin": sockets, "NotebookClient": {"kernel_manager_class": Manager}}),
         progress_bar={"desc": "cells", **progress.options()},

@@ -6,7 +6,6 @@ A command computes an entry of the store, which appears whole or not at all: a m
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -50,14 +49,8 @@ def run(tasks: Sequence[Task], cores: int, *, share: int = 1) -> list[Task]:
 
 def _run(task: Task) -> None:
     """Run a task and pass its output on, line by line."""
-    wanted, begun = task.wanted, time.monotonic()
+    wanted = task.wanted
     name = wanted.name if wanted.kind == "notebook" else f"{wanted.name.rpartition('.')[2]} {wanted.key[:12]}"
-
-    def say(line: str) -> None:
-        sys.stderr.write(f"{name}: {line}\n")  # at once: others print too
-        sys.stderr.flush()
-
-    say("starting")
     command = subprocess.Popen(
         [*COMMAND, *task.arguments],
         env=os.environ | {"PYTHONHASHSEED": "0"},
@@ -66,7 +59,8 @@ def _run(task: Task) -> None:
         encoding="utf-8",
         errors="replace",
     )
-    with command as process:
+    with progress.step(name), command as process:
         for line in filter(str.strip, process.stdout or ()):
-            say(line.rstrip())
-    say(f"exit code {process.returncode}" if process.returncode else progress.as_time(time.monotonic() - begun))
+            progress.say(f"{name}: {line.rstrip()}")
+    if process.returncode:
+        progress.say(f"{name}: exit code {process.returncode}")

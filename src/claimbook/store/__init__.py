@@ -5,12 +5,6 @@ An executed notebook, a test module's evidence, a training run, a whole grid of 
 result is an `Entry`: a folder ``<root>/<kind>/<name>/<key>`` of files, with parts, provenance and checksums, which
 appears whole or not at all. The root is ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder.
 ``build/`` is a view of it.
-
-- `computation`: the key; `parts`: the named parts that code, data and settings give; `syntax`: a digest of code;
-- `entries`: the user's store; where entries lie, their locks, writing, verifying, listing and removing them;
-- `complete_grids`: which grids of runs are whole;
-- `checkpoints`: the state of what is half done; `provenance`: what a computation cost, where and with what;
-- `progress`: how far a process is; `processes`: none outlives its driver.
 """
 
 from claimbook.store.computation import Computation

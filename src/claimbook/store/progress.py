@@ -25,10 +25,16 @@ def options() -> dict[str, Any]:
 @contextmanager
 def step(name: str) -> Iterator[None]:
     """Print when a step begins, and how long it took."""
-    begun = time.time()
-    print(f"{name}: starting", file=sys.stderr, flush=True)
+    begun = time.monotonic()
+    say(f"{name}: starting")
     yield
-    print(f"{name}: {as_time(time.time() - begun)}", file=sys.stderr, flush=True)
+    say(f"{name}: {as_time(time.monotonic() - begun)}")
+
+
+def say(line: str) -> None:
+    """Print a line at once: other processes print too."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def as_time(seconds: float) -> str:

@@ -112,11 +112,11 @@ def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Proj
     second = project.build(code=1)
     assert f"error: another build runs in {project.path}" in second
 
-    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
-    assert {int(pid) for pid in pool.read_text("utf-8").split()} <= set(family)
+    family = psutil.Process(driver.pid).children(recursive=True)
+    assert {int(pid) for pid in pool.read_text("utf-8").split()} <= {process.pid for process in family}
     os.killpg(driver.pid, signal.SIGKILL)
     driver.communicate()
-    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 15)
+    assert wait_until(lambda: not any(process.is_running() for process in family), 15)
 
     assert project.executed() == executed  # of a build that is not finished nothing is shown
     project.write("quick", "")

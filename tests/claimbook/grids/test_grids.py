@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from claimbook import BookError
+from claimbook import BookError, grids
 from claimbook.authoring import runs
 from claimbook.cli.commands import app
-from claimbook.grids import jobs
-from claimbook.grids.jobs import differences
 from claimbook.pipeline import scheduler
 from claimbook.pipeline.plan import declared_runs, parse, source_path
 from claimbook.store import Computation, complete_grids, default, entries, parts
@@ -55,7 +53,7 @@ def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
 
 def ask_for(monkeypatch: pytest.MonkeyPatch, grid: Grid) -> None:
     """Let this be the one grid there is."""
-    monkeypatch.setattr(jobs, "grids", lambda: {"tiny": grid})
+    monkeypatch.setattr(grids, "grids", lambda: {"tiny": grid})
 
 
 @pytest.fixture(autouse=True)
@@ -83,13 +81,13 @@ def job(number: int, seconds: float = 1.0, data: tuple[str, ...] = ()) -> Job:
 
 
 def wanted(number: int) -> Computation:
-    [found] = jobs.computations([job(number)], "cpu")
+    [found] = grids.computations([job(number)], "cpu")
     return found
 
 
 def kept(number: int) -> runs.Run:
     """The run that the grid asks for, computed now if it is not in the store."""
-    return jobs.run(job(number), "cpu")
+    return grids.run(job(number), "cpu")
 
 
 def place(number: int) -> Path:
@@ -105,7 +103,7 @@ def half_done(number: int) -> Path:
 
 def test_a_job_lies_where_the_notebook_looks() -> None:
     [first, *_] = tiny("smoke", lambda name: False)
-    run = jobs.run(first, "cpu")
+    run = grids.run(first, "cpu")
     assert wanted(0).key == run.key == runs.cached(task, Config(0)).key
     assert CALLS == [0]
 
@@ -156,14 +154,14 @@ def test_one_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for(monkeypatch, lambda profile, there: (job(0, 2), job(1, 3), job(2, 1)))
-    tasks = jobs.missing("tiny", "smoke", "cpu")
+    tasks = grids.missing("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
     settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
     assert tasks[0].arguments == ("runs", "run", *settings)
     assert not tasks[0].gpu
-    assert jobs.missing("tiny", "smoke", "cuda")[0].gpu
+    assert grids.missing("tiny", "smoke", "cuda")[0].gpu
     kept(2)
-    tasks = jobs.missing("tiny", "smoke", "cpu")
+    tasks = grids.missing("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0)]
 
 
@@ -203,17 +201,17 @@ def test_wrong_input_is_named_before_anything_runs(arguments: list[str], message
 
 def test_settings_are_told_apart_in_few_words() -> None:
     configs = [Config(1, (Part("a"),)), Config(2, (Part("a"),)), Part("a" * 100)]
-    assert differences(configs[:2]) == ["number=1", "number=2"]
-    assert differences(configs[:1]) == [""]
-    assert differences([configs[2], Part()]) == [f"kind={'a' * 60}", "kind=a"]
+    assert grids.differences(configs[:2]) == ["number=1", "number=2"]
+    assert grids.differences(configs[:1]) == [""]
+    assert grids.differences([configs[2], Part()]) == [f"kind={'a' * 60}", "kind=a"]
 
 
 @pytest.mark.parametrize("profile", ["smoke", "cpu", "paper"])
 def test_the_grids_of_the_book(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    for grid in jobs.grids():
-        asked = jobs.jobs_of(grid, profile)
-        assert len({wanted.key for wanted in jobs.computations(asked, "cpu")}) == len(asked) > 0
+    for grid in grids.grids():
+        asked = grids.jobs_of(grid, profile)
+        assert len({wanted.key for wanted in grids.computations(asked, "cpu")}) == len(asked) > 0
         assert all(min(job.seconds.values()) > 0 and job.seconds.keys() == {"cpu", "cuda"} for job in asked)
 
 
@@ -223,9 +221,9 @@ def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypat
     names = ("mnist", "omniglot")
     assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "no", "trained omniglot": "no"}
     assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
-    for one, shown in zip(jobs.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
-        jobs.run(one, "cpu")
-        jobs.leave_mark("tiny", "mnist", "cpu", "cpu")
+    for one, shown in zip(grids.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
+        grids.run(one, "cpu")
+        grids.leave_mark("tiny", "mnist", "cpu", "cpu")
         assert complete_grids.trained("tiny", names, "cpu", "cpu") == shown
     assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "store", "trained omniglot": "no"}
     assert complete_grids.trained("tiny", names, "cpu", "cuda") == []
@@ -237,8 +235,8 @@ def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.Monk
     monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")
     command("run", "--grid", "tiny", "--device", "cpu", "--only", wanted(0).key)
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == []
-    asked = jobs.jobs_of("tiny", "cpu")
-    monkeypatch.setattr(scheduler, "run", lambda *_: [jobs.run(one, "cpu") for one in asked][:0])
+    asked = grids.jobs_of("tiny", "cpu")
+    monkeypatch.setattr(scheduler, "run", lambda *_: [grids.run(one, "cpu") for one in asked][:0])
     command("run", "--grid", "tiny", "--device", "cpu")
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
 

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from claimbook import BookError
+from claimbook import BookError, grids
 from claimbook.authoring import runs
 from claimbook.cli.commands import app
-from claimbook.grids import jobs, results
 from claimbook.store import Store, bundled, complete_grids, default, parts
 from sumexp import datasets
 from sumexp._runtime import Arrays, Result
@@ -62,8 +61,8 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, bool]:
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
     monkeypatch.setattr(datasets, "available", lambda name: there.get(name, data(name)))
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": CODE[0] for name in names})
-    monkeypatch.setattr(jobs, "grids", lambda: {"tiny": tiny})
-    monkeypatch.setattr(complete_grids, "mark", lambda *names: jobs.computations([Job(task, Config(9))], "cpu")[0])
+    monkeypatch.setattr(grids, "grids", lambda: {"tiny": tiny})
+    monkeypatch.setattr(complete_grids, "mark", lambda *names: grids.computations([Job(task, Config(9))], "cpu")[0])
     return there
 
 
@@ -74,8 +73,8 @@ def trained() -> list[runs.Run]:
 def taken_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Write the file of the grid, and begin with an empty store."""
     for job in tiny("cpu", lambda name: True):
-        jobs.run(job, "cpu")
-    assert results.write("tiny", "cpu", "cpu") == 4
+        grids.run(job, "cpu")
+    assert grids.write("tiny", "cpu", "cpu") == 4
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "another store"))
     bundles.forget()
 
@@ -108,10 +107,10 @@ def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not(
 ) -> None:
     taken_home(monkeypatch, tmp_path)
     first, *others = tiny("cpu", lambda name: True)[1:]
-    jobs.run(first, "cpu")
+    grids.run(first, "cpu")
     assert all(run.brought for run in trained())
     for job in others:
-        jobs.run(job, "cpu")
+        grids.run(job, "cpu")
     assert not any(run.brought for run in trained())
 
 
@@ -138,11 +137,11 @@ def test_changed_code_is_said_until_a_check_finds_the_same(
     assert shown[0].startswith('<p class="origin">3 runs, computed 20')
     for shift in (1.0, float("nan")):  # today's code gives other numbers, or none: nothing is noted
         SHIFT[0] = shift
-        apart = results.check("tiny", "cpu", Store(tmp_path / str(shift)), 2)
+        apart = grids.check("tiny", "cpu", Store(tmp_path / str(shift)), 2)
         assert [far for *_, far in apart] == [True, True]
     assert all(run.brought and run.brought.is_stale for run in trained())
     SHIFT[0] = 0.0
-    again = results.check("tiny", "cpu", Store(tmp_path / "b"), 3)
+    again = grids.check("tiny", "cpu", Store(tmp_path / "b"), 3)
     assert sorted(again) == sorted((f"{name(run)} {run.key[:12]}", 0.0, False) for run in checked())
     assert not any(run.brought and run.brought.is_stale for run in trained())
     [noted] = json.loads(bundled.files("tiny")[0].read_text("utf-8"))["checks"]
@@ -169,9 +168,9 @@ def test_the_command_ends_with_1_where_a_run_differs(monkeypatch: pytest.MonkeyP
 
 def test_what_is_missing_is_said() -> None:
     with pytest.raises(BookError, match=r"the store lacks a run of .*: make runs GRID=tiny"):
-        results.write("tiny", "cpu", "cpu")
+        grids.write("tiny", "cpu", "cpu")
     with pytest.raises(BookError, match="no runs of the grid tiny come with the book"):
-        results.check("tiny", "cpu", default(), 3)
+        grids.check("tiny", "cpu", default(), 3)
 
 
 def test_a_stack_keeps_means_over_images_but_for_what_is_shown_and_judged() -> None:

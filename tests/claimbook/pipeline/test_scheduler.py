@@ -77,7 +77,7 @@ def test_two_run_side_by_side_and_a_failure_stops_no_other(capfd: pytest.Capture
     tasks = [task("a", meet.format("a", "b") + "raise SystemExit('wrong')"), task("b", meet.format("b", "a"))]
     tasks += [task("c", "print('ü')"), task("d", "import os; os.kill(os.getpid(), 9)")]
     assert scheduler.run(tasks, 2) == [tasks[0], tasks[3]]
-    said = [["wrong", "exit code 1"], ["0 s"], ["ü", "0 s"], ["exit code -9"]]
+    said = [["wrong", "0 s", "exit code 1"], ["0 s"], ["ü", "0 s"], ["0 s", "exit code -9"]]
     lines = [
         f"{one.wanted.name} {one.wanted.key[:12]}: {line}"
         for one, printed in zip(tasks, said, strict=True)
