@@ -79,11 +79,11 @@ def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     driver = project.start(*FILL)
     assert wait_until(lambda: driver.poll() is not None or (hangs(project) and len(project.entries("run")) == 2), 120)
     assert driver.poll() is None, driver.communicate()
-    family = [process.pid for process in psutil.Process(driver.pid).children(recursive=True)]
-    assert int((project.path / "pid").read_text("utf-8")) in family
+    family = psutil.Process(driver.pid).children(recursive=True)
+    assert int((project.path / "pid").read_text("utf-8")) in [process.pid for process in family]
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
-    assert wait_until(lambda: not any(psutil.pid_exists(pid) for pid in family), 30)
+    assert wait_until(lambda: not any(process.is_running() for process in family), 30)
     before = project.entries("run")
     assert calls(project) == ["0", "1", "2"]
 
