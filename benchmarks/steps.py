@@ -45,8 +45,10 @@ def _vae(members: int) -> Callable[[], descent.Learner]:
     return learner
 
 
-def _residual() -> descent.Learner:
-    return residual.Learner(residual.Residual(method=Method("softmax", "uniform", "tail", 32)), _pictures(), DEVICE)
+def _residual(members: int, precision: residual.Precision) -> Callable[[], descent.Learner]:
+    methods = grids.methods((32, 8, 96))[7 : 7 + members]
+    config = residual.Residual(methods=methods, precision=precision)
+    return lambda: residual.Learner(config, _pictures(), DEVICE)
 
 
 def _stack() -> descent.Learner:
@@ -94,7 +96,10 @@ SIZED: dict[str, Callable[[], descent.Learner]] = {
     "vae, 16 members": _vae(16),
     "vae, 64 members": _vae(64),
     "vae, 128 members": _vae(128),
-    "residual network of 56 layers": _residual,
+    "residual network of 56 layers": _residual(1, "float32"),
+    "residual network, bfloat16": _residual(1, "bfloat16"),
+    "7 residual networks, float32": _residual(7, "float32"),
+    "7 residual networks, bfloat16": _residual(7, "bfloat16"),
     "longtail, all methods": _stack,
     "towers, in batch": _towers("kept"),
     "towers, 128 draws": _towers("popularity"),

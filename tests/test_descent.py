@@ -90,11 +90,15 @@ def same(one: Result, other: Result) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_config_has_one_result_and_leaves_global_randomness_alone(name: str) -> None:
+def test_a_config_has_one_result_by_any_default_type_and_leaves_global_randomness_alone(name: str) -> None:
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
     case = CASES[name]
     first = case(1)
-    same(first, case(1))
+    try:
+        torch.set_default_dtype(torch.float64)
+        same(first, case(1))
+    finally:
+        torch.set_default_dtype(torch.float32)
     if hasattr(case.config, "seed"):
         other = replace(case, config=replace(case.config, seed=case.config.seed + 1))(1)
         assert any((first.arrays[key] != other.arrays[key]).any() for key in first.arrays)
@@ -152,7 +156,8 @@ REFUSED: Sequence[tuple[Any, dict[str, Any], str]] = [
             ("longtail.residual", {"source": "cifar-100-small"}, "source is 'cifar-100-small'; expected one of digits"),
             ("longtail.residual", {"source": "cifar-100-lt", "imbalance": "step"}, "is 'step' of cifar-100-lt, which"),
             ("longtail.residual", {"blocks": 0}, "blocks must be positive"),
-            ("longtail.residual", {"method": SOFTMAX, "batch": 4}, "a batch of 4 has 3 other labels, fewer than 4"),
+            ("longtail.residual", {"precision": "float16"}, "precision is 'float16'; expected one of float32, bfloat"),
+            ("longtail.residual", {"methods": (SOFTMAX,), "batch": 4}, "a batch of 4 has 3 other labels, fewer than 4"),
             ("retrieval, all labels", {"source": "wiki"}, "source is 'wiki'"),
             ("retrieval, all labels", {"width": 0}, "width must be positive"),
             ("retrieval, all labels", {"method": Method(weighting="equalised")}, "'equalised' keeps hits or has"),

@@ -45,7 +45,7 @@ def sample(dim: int, rho: float, shape: tuple[int, ...], generator: torch.Genera
     r"""Correlated pairs x and y, float32 [\*shape, dim] each, on the device of the generator."""
     mutual_information(dim, rho)
     shape = tuple(checks.whole("shape", size, 0) for size in shape)
-    x, noise = torch.randn((2, *shape, dim), generator=generator, device=generator.device)
+    x, noise = torch.randn((2, *shape, dim), dtype=torch.float32, generator=generator, device=generator.device)
     return x, rho * x + math.sqrt(1 - rho * rho) * noise
 
 
@@ -192,7 +192,7 @@ class Entropies(nn.Module):
     def __init__(self, config: GaussianConfig, generator: torch.Generator) -> None:
         super().__init__()
         self.log_density = {"normal": _log_normal, "logistic": _log_logistic}[config.family]
-        self.marginal = nn.Parameter(torch.zeros(2 * config.dim))
+        self.marginal = nn.Parameter(torch.zeros(2 * config.dim, dtype=torch.float32))
         self.conditional = _network(config.dim, 2 * config.dim, config.hidden, generator)
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
@@ -218,7 +218,7 @@ def _network(inputs: int, outputs: int, hidden: int, generator: torch.Generator)
     """A linear map, or two with ReLU between; the first weights are Xavier's, from the generator."""
     layers: list[nn.Module] = []
     for ends in pairwise((inputs, hidden, outputs) if hidden else (inputs, outputs)):
-        layer = skip_init(nn.Linear, *ends)  # type: ignore[no-untyped-call]
+        layer = skip_init(nn.Linear, *ends, dtype=torch.float32)  # type: ignore[no-untyped-call]
         nn.init.xavier_uniform_(layer.weight, generator=generator)
         nn.init.zeros_(layer.bias)
         layers += [layer, nn.ReLU()]

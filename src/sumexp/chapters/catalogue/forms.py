@@ -60,10 +60,11 @@ class Towers(nn.Module):
     ) -> None:
         """Start from random vectors and the biases ``start`` [items]."""
         super().__init__()
-        self.users = nn.Parameter(SCALE * torch.randn(users, dim, generator=generator))
-        self.items = nn.Parameter(SCALE * torch.randn(len(start), dim, generator=generator))
-        self.log_temperature = nn.Parameter(torch.tensor(math.log(TEMPERATURE)))
-        self.constant = nn.Parameter(torch.tensor(constant))
+        sizes = users, len(start)
+        left, right = (torch.randn(n, dim, dtype=torch.float32, generator=generator) for n in sizes)
+        self.users, self.items = nn.Parameter(SCALE * left), nn.Parameter(SCALE * right)
+        self.log_temperature = nn.Parameter(torch.tensor(math.log(TEMPERATURE), dtype=torch.float32))
+        self.constant = nn.Parameter(torch.tensor(constant, dtype=torch.float32))
         self.numbers = nn.Parameter(start.clone() if number else torch.zeros_like(start), requires_grad=number)
 
     def left(self, users: Tensor) -> Tensor:

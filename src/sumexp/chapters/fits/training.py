@@ -130,10 +130,9 @@ def _drawn(theta: Tensor, p: Tensor, config: FitConfig, generators: list[Generat
     """The same for the mean of fresh draws, in single precision, shared by all temperatures and rates."""
     assert config.samples is not None
     shape = (config.samples, len(p))
-    uniform = torch.stack([torch.rand(shape, generator=g, device=g.device) for g in generators])
+    uniform = torch.stack([torch.rand(shape, dtype=torch.float32, generator=g, device=g.device) for g in generators])
     noise = config.perturbation.from_logit(torch.logit(uniform.clamp(2.0**-25, 1 - 2.0**-24)))
-    values, gradients = torch.empty(config.members), torch.empty(*config.members, len(p))
-    values, gradients = values.to(theta), gradients.to(theta)
+    values, gradients = theta.new_empty(config.members), torch.empty_like(theta)
     for t, tau in enumerate(config.temperatures):
         for r in range(len(config.rates)):
             draws = torch.softmax((theta[t, r, :, None].float() + noise) / tau, -1)

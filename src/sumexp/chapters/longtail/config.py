@@ -40,13 +40,13 @@ class Stack:
     def __post_init__(self) -> None:
         checks.choice("source", self.source, get_args(Source))
         checks.positive(self, "filters", "hidden", "clip")
-        if not self.methods or len(set(self.methods)) < len(self.methods):
-            raise ValueError(f"{len(self.methods)} methods, of which {len(set(self.methods))} differ; give some, once")
         check_descent(self)
 
 
 def check_descent(config: Any) -> None:
     """Check the settings that both networks of this chapter share; raises ValueError."""
+    if not config.methods or len(set(config.methods)) < len(config.methods):
+        raise ValueError(f"{len(config.methods)} methods, of which {len(set(config.methods))} differ; give some, once")
     checks.choice("imbalance", config.imbalance, get_args(Imbalance))
     checks.positive(config, "epochs", "batch", "learning_rate")
     if config.seed < 0 or not 0 <= config.momentum < 1 or config.decay < 0:

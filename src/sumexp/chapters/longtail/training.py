@@ -8,7 +8,7 @@ Source: Rawat et al., section 5.1 and appendix E, for losses, schedule and m; th
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -24,7 +24,7 @@ from sumexp._runtime import NO_CHECKPOINT, Checkpoint, Progress, Result
 from sumexp.chapters.longtail import images
 from sumexp.chapters.longtail.config import Stack
 from sumexp.chapters.longtail.features import features
-from sumexp.chapters.models.sampled.methods import draws, method_losses, uniform_draws
+from sumexp.chapters.models.sampled.methods import Method, draws, method_losses, uniform_draws
 from sumexp.datasets.labelled import Labelled
 
 
@@ -56,11 +56,21 @@ def train(
     losses = descent.train_epochs(
         learner, config.epochs, lambda epoch, loss: [loss], progress=progress, checkpoint=checkpoint
     )
-    errors, count = learner.errors(test, judged).cpu(), len(config.methods)
-    history: dict[str, NDArray[Any]] = {"epoch": np.repeat(np.arange(config.epochs), count)}
-    history |= {"method": np.tile(np.arange(count), config.epochs), "train_loss": np.ravel(losses)}
-    arrays = {"counts": data.counts, "errors": errors.numpy()}
-    return Result(arrays, {"error": float(errors.mean())}, history)
+    return result(config, losses, learner.errors(test, judged), data.counts)
+
+
+def result(config: Any, losses: list[Any], errors: Tensor, counts: NDArray[np.int64]) -> Result:
+    """The result of methods with losses by epoch [epochs, S] and errors [S, C]."""
+    epochs, count = config.epochs, len(config.methods)
+    history: dict[str, NDArray[Any]] = {"epoch": np.repeat(np.arange(epochs), count)}
+    history |= {"method": np.tile(np.arange(count), epochs), "train_loss": np.ravel(losses)}
+    arrays = {"counts": counts, "errors": errors.cpu().numpy()}
+    return Result(arrays, {"error": float(arrays["errors"].mean())}, history)
+
+
+def names(methods: Sequence[Method]) -> list[str]:
+    """The methods with their numbers of negatives, in words."""
+    return [f"{method.name} (m = {method.negatives})" for method in methods]
 
 
 class Learner(descent.Learner):
@@ -74,7 +84,7 @@ class Learner(descent.Learner):
         super().__init__(device)
         labels, self.log_prior = checked(labels, classes, config.batch, device)
         self.config, self.inputs, self.labels, self.steps = config, inputs, labels, len(labels) // config.batch
-        self.names = [f"{method.name} (m = {method.negatives})" for method in config.methods]
+        self.names = names(config.methods)
         first = initial(config, inputs.shape[2], classes)
         self.parameters = {name: tensor.to(device).requires_grad_() for name, tensor in first.items()}
         self.optimiser = descent.sgd(
@@ -109,16 +119,7 @@ class Learner(descent.Learner):
         parameters, methods = self.parameters, self.config.methods
         joint = torch.addmm(parameters["hidden_bias"], x, parameters["hidden_weight"]).relu()
         hidden = torch.unflatten(joint, -1, (len(methods), -1)).transpose(0, 1)
-        weight, bias = parameters["out_weight"], parameters["out_bias"]
-        outputs = []
-        for loss, members in groupby(range(len(methods)), lambda i: methods[i].loss):
-            part = slice((places := list(members))[0], places[-1] + 1)
-            if loss == "softmax":
-                outputs.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
-            else:
-                unit = torch.nn.functional.normalize
-                outputs.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
-        return torch.cat(outputs)
+        return heads(hidden, parameters["out_weight"], parameters["out_bias"], methods)
 
     @torch.no_grad()
     def clip(self) -> None:
@@ -129,7 +130,7 @@ class Learner(descent.Learner):
             if tensor.grad is not None:  # as that of the bias, where all methods have cosines
                 split = name.startswith("hidden")
                 parts[name] = torch.unflatten(tensor.grad, -1, (count, -1)) if split else tensor.grad
-        square = torch.zeros(count, device=self.device)
+        square = torch.zeros(count, dtype=torch.float32, device=self.device)
         for name, part in parts.items():
             square += part.square().sum(
                 [i for i in range(part.ndim) if i != (part.ndim - 2 if "hidden" in name else 0)]
@@ -144,12 +145,25 @@ class Learner(descent.Learner):
         return class_errors(self.scores, x, labels, len(self.log_prior))
 
 
+def heads(hidden: Tensor, weight: Tensor, bias: Tensor, methods: Sequence[Method]) -> Tensor:
+    """Scores [S, B, C] from hidden layers [S, B, H], linear or cosines: weights [S, H, C], biases [S, 1, C]."""
+    outputs = []
+    for loss, members in groupby(range(len(methods)), lambda i: methods[i].loss):
+        part = slice((places := list(members))[0], places[-1] + 1)
+        if loss == "softmax":
+            outputs.append(torch.baddbmm(bias[part], hidden[part], weight[part]))
+        else:
+            unit = torch.nn.functional.normalize
+            outputs.append(unit(hidden[part], dim=-1) @ unit(weight[part], dim=1))
+    return torch.cat(outputs)
+
+
 def class_errors(scores: Callable[[Tensor], Tensor], x: Tensor, labels: Tensor, classes: int) -> Tensor:
     """The error of each class [S, C], float64, of inputs with scores [S, B, C]; a tie at the top is an error."""
     wrong = []
-    for part, own in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
+    for part, truth in zip(torch.split(x, 500), torch.split(labels, 500), strict=True):
         logits = scores(part)
-        label = own.to(logits.device).view(1, -1, 1).expand(len(logits), -1, 1)
+        label = truth.to(logits.device).view(1, -1, 1).expand(len(logits), -1, 1)
         missed = (logits.scatter(-1, label, -torch.inf).amax(-1, keepdim=True) >= logits.gather(-1, label)).double()
         wrong.append(
             logits.new_zeros(len(logits), classes, dtype=torch.float64).scatter_add_(1, label[..., 0], missed[..., 0])
@@ -174,14 +188,14 @@ def checked(labels: Tensor, classes: int, batch: int, device: str) -> tuple[Tens
 
 def initial(config: Stack, inputs: int, classes: int) -> dict[str, Tensor]:
     r"""The first weights: normal of variance 2/F and 1/H, the same for all methods of a seed; biases 0."""
-    own, count = generator(config.seed, "weights"), len(config.methods)
-    hidden = torch.randn(inputs, config.hidden, generator=own) * math.sqrt(2 / inputs)
-    out = torch.randn(config.hidden, classes, generator=own) / math.sqrt(config.hidden)
+    source, count = generator(config.seed, "weights"), len(config.methods)
+    hidden = torch.randn(inputs, config.hidden, dtype=torch.float32, generator=source) * math.sqrt(2 / inputs)
+    out = torch.randn(config.hidden, classes, dtype=torch.float32, generator=source) / math.sqrt(config.hidden)
     return {
         "hidden_weight": hidden.repeat(1, count),
-        "hidden_bias": torch.zeros(count * config.hidden),
+        "hidden_bias": hidden.new_zeros(count * config.hidden),
         "out_weight": out.repeat(count, 1, 1),
-        "out_bias": torch.zeros(count, 1, classes),
+        "out_bias": out.new_zeros(count, 1, classes),
     }
 
 

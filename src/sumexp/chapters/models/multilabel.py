@@ -16,7 +16,7 @@ draws is computed exactly.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -101,9 +101,12 @@ class Network(nn.Module):
     def __init__(self, features: int, items: int, config: MultilabelConfig, generator: torch.Generator) -> None:
         super().__init__()
         bound = 1 / math.sqrt(config.width)
-        self.hidden = nn.Parameter(torch.randn(features, config.width, generator=generator) / math.sqrt(features))
-        self.weight = nn.Parameter(torch.empty(items, config.width).uniform_(-bound, bound, generator=generator))
-        self.bias = nn.Parameter(torch.zeros(items))
+        where: Any = {"dtype": torch.float32, "device": generator.device}
+        hidden = torch.randn(features, config.width, generator=generator, **where) / math.sqrt(features)
+        self.hidden = nn.Parameter(hidden)
+        weight = torch.empty(items, config.width, **where).uniform_(-bound, bound, generator=generator)
+        self.weight = nn.Parameter(weight)
+        self.bias = nn.Parameter(torch.zeros(items, **where))
         self.scale = config.scale if config.loss in ("cosface", "arcface") else None
 
     def forward(self, queries: Tensor) -> Tensor:
@@ -199,33 +202,35 @@ class Learner(descent.Learner):
         super().__init__(device)
         self.config, self.queries, self.gains, self.names = config, queries, gains, [config.loss]
         self.steps = math.ceil(len(queries) / config.batch)
-        self.chances = gains.cpu().float()  # items are drawn on the CPU
-        self.generators = [torch.Generator().manual_seed(config.seed)]
-        self.network = Network(queries.shape[1], gains.shape[1], config, self.generators[0]).to(device)
+        self.generators = [torch.Generator(device).manual_seed(config.seed)]
+        self.network = Network(queries.shape[1], gains.shape[1], config, self.generators[0])
         self.parameters = dict(self.network.named_parameters())
         self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device, fused=False)
         self.rates = [rate for rate in descent.cosine(config.learning_rate, config.epochs) for _ in range(self.steps)]
 
     def batches(self) -> Iterator[tuple[Tensor, ...]]:
         """Indices of queries [B]; for InfoNCE one item of each [B, 1], and m uniform draws from all others [B, m]."""
-        (source,) = self.generators
-        for chosen in torch.split(torch.randperm(len(self.queries), generator=source), self.config.batch):
-            batch = [chosen]
-            if self.config.loss == "infonce":
-                items = torch.multinomial(self.chances[chosen], 1, generator=source).squeeze(-1)
-                law = Uniform(self.chances.shape[1])
-                drawn = draw(law, items, self.config.negatives, hits="redraw", generator=source)
-                batch += [items.unsqueeze(-1), drawn.ids]
-            yield tuple(part.to(self.device) for part in batch)
+        config, (source,) = self.config, self.generators
+        order = torch.randperm(len(self.queries), generator=source, device=self.device)
+        for chosen in torch.split(order, config.batch):
+            drawn: tuple[Tensor, ...] = ()
+            if config.loss == "infonce":
+                chances = self.gains[chosen].float()
+                # What torch.multinomial computes, which would make the host wait.
+                items = (chances / torch.empty_like(chances).exponential_(generator=source)).argmax(-1)
+                law = Uniform(chances.shape[1], self.device)
+                negatives = draw(law, items, config.negatives, hits="redraw", generator=source)
+                drawn = items.unsqueeze(-1), negatives.ids
+            yield chosen, *drawn
 
     def losses(self, *batch: Tensor) -> Tensor:
         """The mean loss, []."""
         chosen, *drawn = batch
-        logits, own = self.network(self.queries[chosen]), self.gains[chosen]
+        logits, gains = self.network(self.queries[chosen]), self.gains[chosen]
         if drawn:
             items, ids = drawn
             return sampled.info_nce(logits.gather(-1, items).squeeze(-1), logits.gather(-1, ids))
-        return ((label_losses(logits, self.config) * own).sum(-1) / own.sum(-1)).mean()
+        return ((label_losses(logits, self.config) * gains).sum(-1) / gains.sum(-1)).mean()
 
 
 @torch.no_grad()

@@ -113,7 +113,7 @@ class Table(nn.Module):
 
     def __init__(self, size: int, start: float) -> None:
         super().__init__()
-        self.scores = nn.Parameter(torch.full((size, size), start))
+        self.scores = nn.Parameter(torch.full((size, size), start, dtype=torch.float32))
 
     def forward(self) -> Tensor:
         """All scores [V, V]."""
@@ -125,9 +125,9 @@ class LowRank(nn.Module):
 
     def __init__(self, size: int, start: float, rank: int, generator: torch.Generator) -> None:
         super().__init__()
-        self.u = nn.Parameter(torch.randn(size, rank, generator=generator) / math.sqrt(rank))
-        self.v = nn.Parameter(torch.zeros(size, rank))
-        self.b = nn.Parameter(torch.full((size,), start))
+        u = torch.randn(size, rank, dtype=torch.float32, generator=generator) / math.sqrt(rank)
+        self.u, self.v = nn.Parameter(u), nn.Parameter(torch.zeros_like(u))
+        self.b = nn.Parameter(u.new_full((size,), start))
 
     def forward(self) -> Tensor:
         """All scores [V, V]: with so few words that is quicker than to gather two vectors for each drawn pair."""

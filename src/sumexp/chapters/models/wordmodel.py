@@ -23,7 +23,7 @@ vocabulary has every type of the corpus, also those of the held-out documents al
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -249,13 +249,13 @@ class Learner(descent.Learner):
     ) -> None:
         """Start from the counts n_cw and the shares of the following words [V]."""
         super().__init__(device)
-        self.config, self.counts, self.totals = config, counts, torch.from_numpy(counts.sum(axis=1))
-        self.tokens = float(self.totals.sum())
-        self.generators = [torch.Generator().manual_seed(config.seed)]
-        shape = (counts.shape[0], config.rank)
+        self.config, self.rows, self.tokens = config, _Rows(counts, device), float(counts.sum())
+        self.totals = torch.from_numpy(counts.sum(axis=1)).to(device)
+        self.generators = [torch.Generator(device).manual_seed(config.seed)]
+        first: Any = {"size": (counts.shape[0], config.rank), "dtype": torch.float32, "device": device}
         self.parameters = {
-            "vectors": torch.zeros(shape, device=device),
-            "word_vectors": 0.1 * torch.randn(shape, generator=self.generators[0]).to(device),
+            "vectors": torch.zeros(**first),
+            "word_vectors": 0.1 * torch.randn(generator=self.generators[0], **first),
             "bias": torch.from_numpy(np.log(unigram)).float().to(device),
         }
         self.optimiser = descent.adam(self.parameters.values(), config.learning_rate, device, fused=False)
@@ -266,10 +266,10 @@ class Learner(descent.Learner):
         config, (source,) = self.config, self.generators
         for _ in range(self.steps):
             contexts, per_context = draw_contexts(self.totals, config.batch, source)
-            kept = (torch.rand((len(contexts), config.rank), generator=source) >= config.dropout).to(self.device)
-            values, pairs = _rows(self.counts, contexts, self.device)
-            weights = (per_context / self.tokens).float().to(self.device)
-            yield contexts.to(self.device), kept / (1 - config.dropout), weights, values, *pairs
+            mask = torch.empty((len(contexts), config.rank), dtype=torch.float32, device=self.device)
+            mask = (mask.uniform_(generator=source) >= config.dropout).float() / (1 - config.dropout)
+            values, pairs = self.rows(contexts)
+            yield contexts, mask, (per_context / self.tokens).float(), values, *pairs
 
     def losses(self, *batch: Tensor) -> Tensor:
         """The loss per token without the penalty, []; sets the gradients of the objective."""
@@ -289,22 +289,30 @@ class Learner(descent.Learner):
         return self.losses(*batch)
 
 
-def _rows(counts: sparse.csr_array, contexts: Tensor, device: str) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """The non-zero counts of some contexts: values, float32, with their (row, column), int64."""
-    rows = counts[contexts.numpy()].tocoo()
-    row, column = (torch.from_numpy(axis.astype(np.int64)).to(device) for axis in rows.coords)
-    return torch.from_numpy(rows.data).float().to(device), (row, column)
+class _Rows:
+    """Counts [V, V] on a device, which gives the non-zero ones of some rows."""
+
+    def __init__(self, counts: sparse.csr_array, device: torch.device | str) -> None:
+        parts = counts.indptr.astype(np.int64), counts.indices.astype(np.int64), counts.data.astype(np.float32)
+        self._start, self._column, self._value = (torch.from_numpy(part).to(device) for part in parts)
+
+    def __call__(self, contexts: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The non-zero counts of some contexts, float32 [K], with their (row, column), int64."""
+        start, end = self._start[contexts], self._start[contexts + 1]
+        row = torch.repeat_interleave(end - start)
+        place = torch.arange(len(row), device=row.device) + (end - (end - start).cumsum(0))[row]
+        return self._value[place], (row, self._column[place])
 
 
 def _log_likelihood(
     counts: sparse.csr_array, vectors: Tensor, word_vectors: Tensor, bias: Tensor, chunk: int = 64
 ) -> float:
     """The sum over c and w of n_cw log p(w | c), the logits in chunks of contexts."""
-    contexts = torch.from_numpy(np.flatnonzero(np.diff(counts.indptr)))
+    contexts, rows = torch.from_numpy(np.flatnonzero(np.diff(counts.indptr))), _Rows(counts, vectors.device)
     total = 0.0
-    for part in torch.split(contexts, chunk):
-        values, pairs = _rows(counts, part, str(vectors.device))
-        logits = torch.addmm(bias, vectors[part.to(vectors.device)], word_vectors.T)
+    for part in torch.split(contexts.to(vectors.device), chunk):
+        values, pairs = rows(part)
+        logits = torch.addmm(bias, vectors[part], word_vectors.T)
         log_p = logits[pairs] - logits.logsumexp(dim=-1)[pairs[0]]
         total += float(values.double() @ log_p.double())
     return total

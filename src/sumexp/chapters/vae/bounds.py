@@ -104,7 +104,7 @@ def importance(
     hard = _race(members)
     for images, logits in _encoded(parameters, members, x, counts[0]):
         log_q = posterior.log_probabilities(logits.double(), members)
-        log_prior = -logits.shape[2] * torch.tensor(math.log(logits.shape[3])).to(log_q)
+        log_prior = -logits.shape[2] * torch.tensor(math.log(logits.shape[3]), dtype=torch.float32).to(log_q)
         total = torch.full(logits.shape[:2], -math.inf, dtype=torch.float64, device=logits.device)
         estimates = []
         for drawn in range(1, counts[-1] + 1):
