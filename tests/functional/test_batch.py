@@ -32,6 +32,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "positives, marked": {"positives": torch.tensor([[j % 3 == i % 2 for j in range(7)] for i in range(4)])},
     "positives, negatives": {"positives": [[2], [0], [-1], [1]], "correct": "negatives"},
     "smoothing": {"label_smoothing": 0.1},
+    "smoothing, mask": {"label_smoothing": 0.1, "hits": "mask"},
+    "temperature by row": {"temperature": torch.tensor([0.25, 0.5, 1, 2]), "correct": "negatives"},
 }
 forward_mode = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
 """torch's own formulas of forward mode are scripted."""
@@ -305,12 +307,13 @@ def test_gradients_of_all_kinds(way: dict[str, Any]) -> None:
     scores, log_q = batch()
     options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
 
-    def loss(z: Tensor) -> Tensor:
-        return in_batch(z, IDS, log_q=log_q, **options)
+    def loss(z: Tensor, *t: Tensor) -> Tensor:
+        return in_batch(z, IDS, log_q=log_q, **options | ({"temperature": t[0]} if t else {}))
 
-    z = scores.clone().requires_grad_()
-    assert torch.autograd.gradcheck(loss, z, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(loss, z)
+    z, t = scores.clone().requires_grad_(), double(0.5, 1, 2, 0.7).requires_grad_()
+    for inputs in ((z,), (z, t[:1] if "symmetric" in way else t.unsqueeze(-1))):
+        assert torch.autograd.gradcheck(loss, inputs, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(loss, inputs)
     # Of many batches at once, by vmap, as of each by itself; and the Hessian against that of whole matrices.
     many = torch.stack([scores, scores.flip(0), 2 * scores])
     each = torch.func.vmap(torch.func.grad(loss))(many)
@@ -357,7 +360,11 @@ def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dty
     """The loss is that of the rounded scores, a gradient is rounded once or twice, and derivatives have its error."""
     scores, log_q = batch()
     options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
-    rounded, eps = scores.to(half), torch.finfo(half).eps
+    rounded, eps, least = (
+        scores.to(half),
+        torch.finfo(half).eps,
+        float(torch.as_tensor(way.get("temperature", 1)).min()),
+    )
     uneven, direction = double(1, 0.7, 3, 0), torch.linspace(-1, 1, 28).view(4, 7).to(half)
     monkeypatch.setattr(blocks, "SMALL", 0)
     for cells, weights in product((1, 14, 1 << 18), (None, uneven)):
@@ -384,10 +391,19 @@ def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dty
         for mine in first:
             torch.testing.assert_close(mine.double(), exact[1], rtol=eps, atol=eps / 16)
         for mine, wanted in ((second, exact[3]), (along, exact[4])):
-            torch.testing.assert_close(mine.double(), wanted, rtol=eps, atol=4 * eps / way.get("temperature", 1) ** 2)
+            torch.testing.assert_close(mine.double(), wanted, rtol=eps, atol=4 * eps / least**2)
 
 
-@pytest.mark.parametrize("way", [{}, {"hits": "mask"}, {"symmetric": True}, {"positives": torch.arange(300)[:, None]}])
+@pytest.mark.parametrize(
+    "way",
+    [
+        *({}, {"hits": "mask"}, {"symmetric": True}, {"positives": torch.arange(300)[:, None]}),
+        *(
+            {"label_smoothing": 0.1, **more}
+            for more in ({}, {"hits": "mask"}, {"temperature": torch.ones(1, requires_grad=True)})
+        ),
+    ],
+)
 def test_half_precision_makes_no_matrix_of_single(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 300 x 300 scores rows of a block alone; single precision makes its matrix."""
     monkeypatch.setattr(blocks, "SMALL", 0)
@@ -502,7 +518,7 @@ def test_an_empty_batch() -> None:
 
 def test_a_batch_of_one_example_costs_nothing() -> None:
     score = torch.ones(1, 1, requires_grad=True)
-    for options in ({}, {"hits": "mask"}, {"correct": "importance"}, {"label_smoothing": 0.1}, {"positives": [[-1]]}):
+    for options in ({}, {"hits": "mask"}, {"correct": "importance"}, {"label_smoothing": 0.1}, {"positives": [[1]]}):
         loss = in_batch(score, [3], log_q=[-1.0], **options)  # type: ignore[arg-type]
         assert [loss.item(), torch.autograd.grad(loss, score)[0].item()] == pytest.approx([0, 0], abs=1e-7)
 

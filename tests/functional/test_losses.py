@@ -560,6 +560,9 @@ OF_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "sigmoid_pairs": lambda z: functional.sigmoid_pairs(z, columns(z)),
     "in_batch": lambda z: functional.in_batch(z, columns(z), correct="none"),
     "in_batch, mask": lambda z: functional.in_batch(z, columns(z), correct="none", hits="mask", temperature=0.5),
+    "in_batch, learned temperature": lambda z: functional.in_batch(
+        z, columns(z), correct="none", temperature=torch.ones(1, requires_grad=True)
+    ),
     "in_batch, all options": lambda z: functional.in_batch(
         z, columns(z), correct="none", positives=marked(z), label_smoothing=0.1, symmetric=True
     ),

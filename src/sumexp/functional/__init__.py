@@ -37,7 +37,7 @@ subtracting log q from all logits with hits kept is not (the chapter :doc:`/note
 Logits in half precision are summed in float32. A positive logit of +inf and negatives of -inf have the right limit;
 what stands at a hit does not matter. NaN and the infinities that have no limit raise ``ValueError``; that check reads
 all arguments once, and ``python -O`` leaves it out, as it does the checks of ``torch.distributions``. No loss keeps its
-scores: they may be edited in place between the loss and its gradient, unless T is a tensor that is learned.
+scores: they may be edited in place between the loss and its gradient, unless T is learned in :func:`sigmoid_pairs`.
 """
 
 from sumexp.functional._batch import in_batch

@@ -49,13 +49,13 @@ def for_sums(logits: Tensor) -> Tensor:
     return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
 
 
-def divided(scores: Tensor, temperature: float | Tensor) -> Tensor:
+def divided(scores: Tensor, temperature: float | Tensor, masked: bool = True) -> Tensor:
     """Scores over T, at least float32; scores of -inf add nothing to the gradient of T, where 0 times inf is NaN."""
     scores = for_sums(scores)
-    if not isinstance(temperature, Tensor):
+    if not masked or not isinstance(temperature, Tensor):
         return scores / temperature
-    masked = scores.detach() == -math.inf
-    return (scores.masked_fill(masked, 0) / temperature).masked_fill(masked, -math.inf)
+    gone = scores.detach() == -math.inf
+    return (scores.masked_fill(gone, 0) / temperature).masked_fill(gone, -math.inf)
 
 
 class Pair(NamedTuple):

@@ -77,7 +77,9 @@ def in_batch(
 
     A batch of one example without further columns, as the last of an epoch can be, has loss 0 and no gradient.
 
-    Forward and backward make two matrices of the size of the scores; ``F.cross_entropy`` makes three.
+    Forward and backward make two matrices of the size of the scores, whatever the options and the type;
+    ``F.cross_entropy`` makes three. The scores are not kept, also where T is learned. Sums are taken in float32, and so
+    are gradients of the second order, but for scores in half precision these have half its precision.
 
     >>> scores, ids = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), [5, 8]
     >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
@@ -151,7 +153,10 @@ def batch_loss(
         marks = _marks(positives, classes, size)
     if absent is not None:
         scores, marks = _without(scores, marks, absent)
-    scores, scale = _temperature(scores, temperature)
+    given, masked = _checked(scores, temperature)
+    scale = given.reciprocal() if isinstance(given, Tensor) else 1 / given
+    if symmetric and isinstance(given, Tensor) and len(given) > 1:  # the columns have none
+        scores, scale = divided(scores, given, masked), 1.0
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
     rows = _law("row_log_q", row_log_q, scores, (size,), needed=False) if symmetric else None
     smoothing = _smoothing(label_smoothing)
@@ -208,7 +213,7 @@ class _Places(NamedTuple):
 class _Correction(NamedTuple):
     """How scores become logits."""
 
-    scale: float  # they are multiplied by
+    scale: float | Tensor  # they are multiplied by, where it is learned a tensor [1] or [B, 1]
     log_q: Tensor | None  # [N] or [B, N], subtracted
     own: bool  # whether it is subtracted from the positives too
     classes: Tensor | None  # [N] of `_numbered`: columns equal to an example's own are left out; None to keep them
@@ -220,7 +225,8 @@ class _Correction(NamedTuple):
         """That of some rows."""
         law = self.log_q if self.log_q is None or self.log_q.ndim == 1 else self.log_q[start:stop]
         marks = self.marks if self.marks is None else self.marks[start:stop]
-        return self._replace(log_q=law, marks=marks, start=start)
+        scale = self.scale[start:stop] if isinstance(self.scale, Tensor) and len(self.scale) > 1 else self.scale
+        return self._replace(scale=scale, log_q=law, marks=marks, start=start)
 
 
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
@@ -242,7 +248,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
         return given | own
     if given.ndim != 2 or given.shape[0] != size:
         raise ValueError(f"positives have shape {tuple(given.shape)}; classes must be [{size}, P], padded by -1")
-    if given.shape == (size, columns) and given.numel():
+    if given.shape == (size, columns) and given.numel() > 1:
         least, most = checks.read(*given.aminmax(), default=math.inf)
         if least >= 0 and most <= 1:
             raise ValueError(
@@ -303,16 +309,20 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     one_positive = correction.marks is None and not correction.smoothing
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
-    if _is_recorded(scores) or (one_positive and shifted and scores.numel() <= SMALL):
+    plain = one_positive and shifted and not isinstance(correction.scale, Tensor)
+    if _is_recorded(scores) or (plain and scores.numel() <= SMALL):
         return _formula(scores, correction, reduction)
-    losses, _ = _InPlace.apply(scores, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
+    losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
 
 
 def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     """The loss by its formula, which compilers fuse and ``torch.func`` transforms."""
     scale, law, own, classes, marks, smoothing, start = correction
-    logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
+    if isinstance(scale, Tensor):
+        logits = divided(scores, scale.reciprocal())
+    else:
+        logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
     places = torch.arange(start, start + scores.shape[0], device=scores.device)
     if marks is None and classes is None and not smoothing and (law is None or own):
         return softmax_loss(logits if law is None else logits - law, places, reduction)
@@ -334,85 +344,139 @@ def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> T
 def _factor(scores: Tensor, correction: _Correction, reduction: Reduction) -> float | None:
     """By how much errors are multiplied before they are rounded to half precision; None to keep them exact.
 
-    A gradient is then a power of 2 times them, rounded once, and all stay in the range of float16.
+    A gradient is then a power of 2 times them, rounded once (with a learned temperature twice), and all stay in the
+    range of float16.
     """
-    if scores.dtype == _precision(scores) or correction.smoothing:
+    if scores.dtype == _precision(scores):
         return None
-    size = max(1, scores.shape[0]) if reduction == "mean" else 1
-    return math.ldexp(math.frexp(correction.scale / size)[0], 15)
+    scale = 1.0 if isinstance(correction.scale, Tensor) else correction.scale
+    return math.ldexp(math.frexp(scale / (max(1, scores.shape[0]) if reduction == "mean" else 1))[0], 15)
 
 
 class _InPlace(torch.autograd.Function):
     """The losses [B] with one matrix, where autograd would keep three: the softmax less its target.
 
-    That matrix is an output too, so that it can be differentiated again; the scores are not kept. With a ``factor`` it
-    is kept in half precision, times that, and computed in blocks of rows.
+    That matrix is an output too, so that it can be differentiated again, as are the slopes [B] of the losses in a scale
+    that is learned; the scores are not kept. With a ``factor`` the matrix is kept in half precision, times that. All is
+    computed in blocks of rows.
     """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, correction: _Correction, factor: float | None) -> tuple[Tensor, Tensor]:
-        exact = _precision(scores)
+    def forward(
+        ctx: Any, scores: Tensor, scale: float | Tensor, correction: _Correction, factor: float | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        exact, size = _precision(scores), scores.shape[0]
         # Rows in one piece, also where scores are transposed: the work in place below asks for it.
         error = torch.empty(scores.shape, dtype=scores.dtype if factor else exact, device=scores.device)
-        ctx.smooth = None
-        if factor is None:
-            losses, ctx.smooth = _losses(scores, correction, error)
-        else:
-            losses = torch.empty(scores.shape[0], dtype=exact, device=scores.device)
-            for start, stop in _blocks(scores, MANY):
-                block = torch.empty(scores[start:stop].shape, dtype=exact, device=scores.device)
-                losses[start:stop], _ = _losses(scores[start:stop], correction.rows(start, stop), block)
-                error[start:stop] = block.mul_(factor)
+        losses = torch.empty(size, dtype=exact, device=scores.device)
+        slopes = torch.empty_like(losses) if isinstance(scale, Tensor) else None
+        for start, stop in _blocks(scores, MANY):
+            rows, kept = scores[start:stop], error[start:stop]
+            block = torch.empty(rows.shape, dtype=exact, device=rows.device) if factor else kept
+            losses[start:stop], there = _losses(rows, correction.rows(start, stop), block)
+            if slopes is not None:
+                slopes[start:stop] = (block * rows.masked_fill(rows == -math.inf, 0)).sum(-1)
+            if factor:
+                kept.copy_(block.mul_(factor))
+            if there is not None:  # 0 marks the columns that are left out
+                kept += there * _least(kept)
         ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
-        ctx.save_for_backward(error)
-        ctx.save_for_forward(error)
+        saved = (error, slopes, None if slopes is None else scale)
+        ctx.save_for_backward(*saved)
+        ctx.save_for_forward(*saved)
         ctx.set_materialize_grads(False)
-        return losses, error
+        return losses, error, slopes
 
     @staticmethod
-    def backward(ctx: Any, by_losses: Tensor | None, by_error: Tensor | None) -> tuple[Tensor | None, None, None]:
-        [error] = ctx.saved_tensors
-        scale, total = ctx.correction.scale / ctx.factor, None
-        if by_losses is not None:
-            each = (by_losses if scale == 1 else by_losses * scale).unsqueeze(-1)
-            if error.dtype == each.dtype or torch.is_grad_enabled():
-                total = error * each
-            else:  # a CPU would make matrices in single precision
-                total = torch.empty_like(error)
-                for start, stop in _blocks(error):
-                    torch.mul(error[start:stop], each[start:stop], out=total[start:stop])
-        if by_error is not None:
-            again = _slope(ctx, error, for_sums(by_error)) * (ctx.correction.scale * ctx.factor)
-            total = again if total is None else total + again
-        return None if total is None else total.to(ctx.dtype), None, None
+    def backward(
+        ctx: Any, by_losses: Tensor | None, by_error: Tensor | None, by_slopes: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None, None, None]:
+        error, slopes, scale = ctx.saved_tensors
+        scale, total = ctx.correction.scale if scale is None else scale, None
+        each = _column(by_losses) * (scale / ctx.factor) + _column(by_slopes) / ctx.factor
+        by_scale = None if slopes is None or by_losses is None else by_losses * slopes
+        if not isinstance(each, Tensor):
+            pass
+        elif error.dtype == each.dtype or torch.is_grad_enabled():
+            total = error * each
+        else:  # a CPU would make matrices in single precision
+            total = torch.empty_like(error)
+            for start, stop in _blocks(error):
+                torch.mul(error[start:stop], each[start:stop], out=total[start:stop])
+        if by_error is not None or by_slopes is not None:
+            p = _probabilities(ctx, error)
+            scores = 0.0 if slopes is None else _scores_of(p, ctx.correction, scale)
+            moved: Any = (0.0 if by_error is None else for_sums(by_error) * ctx.factor) + _column(by_slopes) * scores
+            again = _slope(p, moved)
+            total = again * scale if total is None else total + again * scale
+            if slopes is not None:
+                along = (scores * again).sum(-1)
+                by_scale = along if by_scale is None else by_scale + along
+        by_scale = None if by_scale is None else by_scale.unsqueeze(-1).sum_to_size(scale.shape)
+        return None if total is None else total.to(ctx.dtype), by_scale, None, None
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor, *_: None) -> tuple[Tensor, Tensor]:
-        [error] = ctx.saved_tensors
-        moved = for_sums(tangent) * ctx.correction.scale
-        slope = _slope(ctx, error, moved) * ctx.factor
-        return (for_sums(error) / ctx.factor * moved).sum(-1), slope.to(error.dtype)
+    def jvp(
+        ctx: Any, tangent: Tensor | None, of_scale: Tensor | None, *_: None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        error, slopes, scale = ctx.saved_tensors
+        p, exact = _probabilities(ctx, error), for_sums(error) / ctx.factor
+        scores = 0.0 if slopes is None else _scores_of(p, ctx.correction, scale)
+        given = 0.0 if tangent is None else for_sums(tangent)
+        moved = (
+            given * (ctx.correction.scale if scale is None else scale)
+            + (0.0 if of_scale is None else of_scale) * scores
+        )
+        again = _slope(p, moved)
+        along = None if slopes is None else (scores * again + exact * given).sum(-1)
+        return (exact * moved).sum(-1), (again * ctx.factor).to(error.dtype), along
+
+
+def _column(values: Tensor | None) -> Tensor | float:
+    return 0.0 if values is None else values.unsqueeze(-1)
+
+
+def _least(kept: Tensor) -> float:
+    """What makes a number of any type that is not 0 of a 0, and adds nothing to others."""
+    return max(torch.finfo(kept.dtype).tiny * torch.finfo(kept.dtype).eps, torch.finfo(_precision(kept)).tiny)
 
 
 def _losses(scores: Tensor, correction: _Correction, error: Tensor) -> tuple[Tensor, Tensor | float | None]:
-    """The losses [B], and what smoothing adds to the target; into a matrix the softmax less its target."""
+    """The losses [B], and with smoothing 1 for columns there are; into a matrix the softmax less its target."""
     places = None if correction.marks is None else _places_of(correction.marks)
     _write_logits(scores, correction, places, error)
-    ahead, smooth = _ahead_of_target(error, correction, places)
+    ahead, there, smooth = _ahead_of_target(error, correction, places)
     torch.softmax(error, -1, out=error)
     p = error.diagonal(correction.start)
     losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
     if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
         losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
     _add_target(error, correction, places, smooth, -1)
-    return losses, smooth
+    return losses, there
 
 
-def _slope(ctx: Any, error: Tensor, moved: Tensor) -> Tensor:
-    """The derivative of the softmax in a direction, by the softmax less its target."""
-    places = None if ctx.correction.marks is None else _places_of(ctx.correction.marks)
+def _probabilities(ctx: Any, error: Tensor) -> Tensor:
+    """The softmax, of its error."""
+    correction, smooth = ctx.correction, None
+    places = None if correction.marks is None else _places_of(correction.marks)
+    if correction.smoothing:
+        there = (error != 0).to(_precision(error))
+        smooth = there * (correction.smoothing / there.sum(-1, keepdim=True))
     error = error.clone() if ctx.factor == 1 else for_sums(error) / ctx.factor
-    p = _add_target(error, ctx.correction, places, ctx.smooth, 1)
+    return _add_target(error, correction, places, smooth, 1)
+
+
+def _scores_of(p: Tensor, correction: _Correction, scale: Tensor) -> Tensor:
+    """The scores of a softmax, but for a constant of each row, on which no derivative depends."""
+    logits, law = p.clamp_min(torch.finfo(p.dtype).tiny).log(), correction.log_q
+    if law is not None and not correction.own:
+        marks = correction.marks
+        law = torch.where(torch.eye(*p.shape, dtype=torch.bool, device=p.device) if marks is None else marks, 0, law)
+    return (logits if law is None else logits + law) / scale
+
+
+def _slope(p: Tensor, moved: Tensor) -> Tensor:
+    """The derivative of a softmax in a direction."""
     return p * (moved - (p * moved).sum(-1, keepdim=True))
 
 
@@ -434,7 +498,11 @@ def _add_target(
 def _write_logits(scores: Tensor, correction: _Correction, several: _Places | None, logits: Tensor) -> None:
     """Logits, at least float32, into a matrix."""
     dtype, law = logits.dtype, correction.log_q
-    if correction.scale == 1:
+    if isinstance(correction.scale, Tensor):
+        torch.mul(scores, correction.scale, out=logits)
+        if law is not None:
+            logits -= law
+    elif correction.scale == 1:
         torch.sub(scores, 0 if law is None else law, out=logits)
     else:
         zero = torch.zeros(1, dtype=dtype, device=scores.device)
@@ -443,9 +511,11 @@ def _write_logits(scores: Tensor, correction: _Correction, several: _Places | No
     if law is not None and not correction.own:
         if places is None:
             own = scores.diagonal(correction.start).to(dtype)
-            logits.diagonal(correction.start).copy_(own * correction.scale)
+            logits.diagonal(correction.start).copy_((own.unsqueeze(-1) * correction.scale).squeeze(-1))
         else:
-            logits[places] = scores[places].to(dtype) * correction.scale
+            scale: Any = correction.scale
+            by_row = isinstance(scale, Tensor) and len(scale) > 1
+            logits[places] = scores[places].to(dtype) * (scale[places[0], 0] if by_row else scale)
     if correction.classes is None:
         return
     classes = correction.classes.to(dtype)
@@ -463,23 +533,23 @@ def _write_logits(scores: Tensor, correction: _Correction, several: _Places | No
 
 def _ahead_of_target(
     logits: Tensor, correction: _Correction, several: _Places | None
-) -> tuple[Tensor | None, Tensor | float | None]:
-    """[B] the positive logit minus the mean under the target, and what smoothing adds to the target."""
+) -> tuple[Tensor | None, Tensor | float | None, Tensor | float | None]:
+    """[B] the positive logit minus the mean under the target; with smoothing 1 for columns there are, and its share."""
     smoothing = correction.smoothing
     if several is None and not smoothing:
-        return None, None
+        return None, None, None
     own = logits.diagonal(correction.start)
     mean = own if several is None else several.mean(logits)
     if not smoothing:
-        return own - mean, None
-    ahead, columns = own - (1 - smoothing) * mean, logits.shape[1]
-    total = logits.sum(-1)
-    if correction.classes is None and total.shape[0] and checks.read(total.amin())[0] > -math.inf:
-        return ahead - smoothing / columns * total, smoothing / columns
-    present = logits > -math.inf
-    number = present.sum(-1, keepdim=True)
-    over_all = logits.masked_fill(~present, 0).sum(-1) / number.squeeze(-1)
-    return ahead - smoothing * over_all, present * (smoothing / number.to(logits.dtype))
+        return own - mean, None, None
+    there: Any = 1.0
+    number, total = logits.shape[1], logits.sum(-1)
+    if correction.classes is not None or not checks.read(total.amin())[0] > -math.inf:
+        there = torch.gt(logits, -math.inf, out=torch.empty_like(logits))
+        number = there.sum(-1, keepdim=True)
+        total = logits.clamp_min(torch.finfo(logits.dtype).min).mul_(there).sum(-1)
+    over_all = (total.unsqueeze(-1) / number).squeeze(-1)
+    return own - (1 - smoothing) * mean - smoothing * over_all, there, there * (smoothing / number)
 
 
 def _blocks(scores: Tensor, most: int | None = None) -> Iterator[tuple[int, int]]:
@@ -500,6 +570,12 @@ def _classes(ids: checks.Values, scores: Tensor) -> Tensor:
 
 def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, float]:
     """Scores, and the number that they are still to be multiplied by: a learnable temperature needs a gradient."""
+    given, masked = _checked(scores, temperature)
+    return (divided(scores, given, masked), 1.0) if isinstance(given, Tensor) else (scores, 1 / given)
+
+
+def _checked(scores: Tensor, temperature: float | Tensor) -> tuple[float | Tensor, bool]:
+    """The temperature, a number or a tensor [1] or [B, 1], and whether a score may be -inf."""
     if isinstance(temperature, Tensor):
         by_row = temperature.numel() == scores.shape[0] and (
             temperature.shape == (scores.shape[0],) or temperature.shape == (scores.shape[0], 1)
@@ -509,20 +585,19 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
                 f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, or "
                 f"one for each of {len(scores)} rows, floating-point"
             )
-        some_masked: float = True
-        if __debug__ and temperature.numel():
-            masked = (scores.detach() == -math.inf).any()
-            some_masked, *bounds = checks.read(masked, *temperature.detach().aminmax(), default=1.0)
+        masked = 1.0
+        if __debug__ and scores.numel():
+            lowest = scores.detach().amin() == -math.inf
+            masked, *bounds = checks.read(lowest, *temperature.detach().aminmax(), default=1.0)
             for bound in bounds:
                 if not 0 < bound < math.inf:
                     raise ValueError(f"temperature is {bound!r}; it must be positive: learn its logarithm")
-        one = temperature.numel() == 1
-        temperature = temperature.reshape(()) if one else checks.onto(temperature.reshape(-1, 1), scores.device)
-        return divided(scores, temperature) if some_masked else for_sums(scores) / temperature, 1.0
-    scale = 1 / checks.number("temperature", temperature)
-    if scale > torch.finfo(_precision(scores)).max:
+        shape = (1,) if temperature.numel() == 1 else (-1, 1)
+        return temperature.reshape(shape).to(scores.device, _precision(scores)), bool(masked)
+    number = checks.number("temperature", temperature)
+    if 1 / number > torch.finfo(_precision(scores)).max:
         raise ValueError(f"temperature is {temperature!r}: no score divided by it is a number; take a larger one")
-    return scores, scale
+    return number, False
 
 
 def _law(
