@@ -72,6 +72,11 @@ def test_a_line_that_does_not_fit_is_named(change: dict[str, Any], message: str)
         interactive.table(replace(FIGURE, lines=[replace(LINE, **change)]))
 
 
+def test_a_control_starts_at_a_choice() -> None:
+    with pytest.raises(BookError, match=re.escape("'draws $m$' starts at choice 2 of 2")):
+        interactive.table(replace(FIGURE, controls=[replace(SLIDER, start=2), LIST]))
+
+
 def test_the_page_holds_the_table_and_names_every_control(monkeypatch: pytest.MonkeyPatch) -> None:
     outputs: list[tuple[dict[str, str], dict[str, Any]]] = []
     monkeypatch.setattr(interactive, "display", lambda data, raw, metadata: outputs.append((data, metadata)))

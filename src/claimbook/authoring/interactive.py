@@ -1,7 +1,7 @@
 """Interactive figures: curves for a grid of settings, computed beforehand; the page shows those of one setting.
 
-``book/_static/interactive.js`` draws and computes nothing. The figure is hidden until the book's style sheet finds that
-scripts run: paper, a browser without scripts and a notebook outside the book show the static figure above it alone.
+The figure is hidden until the book's style sheet finds that scripts run (``book/_static/interactive.js``): on paper,
+without scripts and outside the book the static figure above it stands alone.
 """
 
 import json
@@ -28,9 +28,9 @@ _COLOURS = {**PALETTE, INK: ""}
 
 @dataclass(frozen=True)
 class Control:
-    """A slider, or a list to choose from; ``start`` is the number of the choice that is shown first.
+    """A slider, or a list to choose from; ``start`` is the number of the first choice shown.
 
-    In its label, as in all texts of the page, ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
+    In all texts of the figure ``$m$`` is set as a formula, with ``_`` and ``^`` at most.
     """
 
     label: str
@@ -43,8 +43,8 @@ class Control:
 class Panel:
     """A pair of axes, whose limits stay while curves change, so that the eye can compare.
 
-    The curves have their points at ``x``, which rises. ``log`` names the axes that are logarithmic. A thin line stands
-    at the point that the control of number ``mark`` chooses.
+    Curves have their points at increasing ``x``; ``log`` names the logarithmic axes. A thin line marks the point that
+    the control of number ``mark`` chooses.
     """
 
     x: Sequence[float]
@@ -61,9 +61,9 @@ class Panel:
 class Line:
     """A curve on one panel or several, and its reading: a text under the controls.
 
-    The color is a name of `figures.PALETTE` or `INK`, the dash the lengths of strokes and gaps. ``curves`` has for each
-    panel values [choices of the first control, ..., points], ``reading`` texts [choices of the first control, ...]; an
-    axis on which they do not depend has length 1. Nothing is drawn at NaN.
+    The color is a name of `figures.PALETTE` or `INK`, the dash the lengths of strokes and gaps. ``curves`` has values
+    [choices of the first control, ..., points] by panel, ``reading`` texts [choices of the first control, ...]; an axis
+    on which they do not depend has length 1. Nothing is drawn at NaN.
     """
 
     label: str
@@ -88,8 +88,8 @@ def show(figure: Interactive, name: str, *, hint: str) -> None:
     data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     counts, start = zip(*((len(control.choices), control.start) for control in figure.controls), strict=True)
     first = [str(np.broadcast_to(line.reading, counts)[start]) for line in figure.lines]
-    template = _TEMPLATES.get_template("interactive.html")
-    page = template.render(figure=figure, name=name, hint=hint, data=Markup(data.replace("<", "\\u003c")), first=first)
+    about = {"name": name, "hint": hint, "first": first, "data": Markup(data.replace("<", "\\u003c"))}
+    page = _TEMPLATES.get_template("interactive.html").render(about, figure=figure, colours=_COLOURS)
     display({"text/html": page}, raw=True, metadata={"sumexp": {"interactive": name}})  # type: ignore[no-untyped-call]
 
 
@@ -100,6 +100,9 @@ def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArr
 
 def table(figure: Interactive) -> dict[str, Any]:
     """What the page draws from: numbers and texts; curves and readings are nested lists, one level for each control."""
+    for control in figure.controls:
+        if control.start not in range(len(control.choices)):
+            raise BookError(f"{control.label!r} starts at choice {control.start} of {len(control.choices)}")
     choices = [list(control.choices) for control in figure.controls]
     panels = [
         vars(panel)
@@ -113,12 +116,9 @@ def table(figure: Interactive) -> dict[str, Any]:
 def _ticks(values: Sequence[float]) -> dict[str, Any]:
     """Numbers and how they are written: 1,000 and 0.1, but all as powers of ten where some are too long for that."""
     far = any(value and not 1e-2 <= abs(value) < 1e5 for value in values)
-
-    def write(value: float) -> str:
-        is_power = far and value not in (0, 1, 10)
-        return typeset(f"{value:.0e}").removeprefix("1 × ") if is_power else typeset(f"{value:,g}")
-
-    return {"at": _short(values), "labels": [write(value) for value in values]}
+    specs = [".0e" if far and value not in (0, 1, 10) else ",g" for value in values]
+    labels = [typeset(format(value, spec)).removeprefix("1 × ") for value, spec in zip(values, specs, strict=True)]
+    return {"at": _short(values), "labels": labels}
 
 
 def _line(line: Line, counts: Sequence[int]) -> dict[str, Any]:
@@ -148,4 +148,3 @@ def _formulas(words: str) -> Markup:
 
 _TEMPLATES = Environment(loader=PackageLoader(__package__), autoescape=True, undefined=StrictUndefined)
 _TEMPLATES.filters["formulas"] = _formulas
-_TEMPLATES.globals["colours"] = _COLOURS

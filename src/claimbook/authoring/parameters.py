@@ -9,8 +9,7 @@ from claimbook.store.settings import DEVICES, PROFILES, choice, resolve_device
 def check(profile: str, device: str = "cpu") -> str:
     """The device that training runs on: ``auto`` is ``cuda`` where torch can use it, otherwise ``cpu``.
 
-    What a training hands back is on the CPU, and so is all other arithmetic of a chapter. Raises `BookError` if
-    the profile is unknown, the device is no device of torch, or ``cuda`` finds no GPU.
+    Raises `BookError` if the profile is unknown, the device is no device of torch, or ``cuda`` finds no GPU.
     """
     choice("profile", profile, PROFILES)
     if device in DEVICES:

@@ -24,10 +24,12 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
     """
     check_name("result", name, "mean-error")
     number = int(value) if isinstance(value, Integral) else float(value)
-    if not math.isfinite(number):
-        raise BookError(f"result {name!r} is {number}: only a finite number can be quoted; fix what computes it")
-    # Quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit.
-    text = repr(typeset(format(number, spec)))
+    if not (math.isfinite(number) and 0 <= rtol < math.inf):
+        raise BookError(f"result {name!r} is {number}, rtol {rtol}: both must be finite, and rtol at least 0")
+    try:  # quoted: myst-nb evaluates what it glues, and would make 49,815 a pair and 1.000 one digit
+        text = repr(typeset(format(number, spec)))
+    except ValueError as error:
+        raise BookError(f"result {name!r} is {number}, format {spec!r}: {error}") from None
     _glue(name, {"text/plain": text}, {"result": name, "value": number, "rtol": rtol})
 
 
@@ -49,10 +51,7 @@ def guard(words: str, holds: object) -> None:
 
 
 def sentence(name: str, text: str) -> str:
-    """Record a sentence in Markdown that quotes numbers of this run, and return it, for captions and alt texts.
-
-    The prose shows it by ``{glue:md}`name:myst```.
-    """
+    """Record a sentence in Markdown for the prose, ``{glue:md}`name:myst```; returns it for captions and alt texts."""
     check_name("result", name, "mean-error")
     _glue(name, {"text/markdown": text}, {"sentence": name, "text": text})
     return text

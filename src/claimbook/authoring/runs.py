@@ -1,8 +1,8 @@
 """Training runs: those of the store, those that come with the book, and computing the others.
 
-A run is a task (a function of a module of the package) and its config (a dataclass). Its key has all that its result
-depends on: the config's fields, the code that the task's module can reach, the data sets it reads, the kind of device
-and the number of threads. Its entry holds ``arrays.npz``, ``history.npz`` and ``run.json`` (config and metrics).
+A run is a task (a function of the package) with its config (a dataclass). Its key has the config's fields, the code
+that the task's module can reach, the data sets it reads, the kind of device and the number of threads. Its entry holds
+``arrays.npz``, ``history.npz`` and ``run.json`` (config and metrics).
 """
 
 import json
@@ -13,6 +13,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -48,12 +49,7 @@ class Run:
 
 
 def computation(
-    task: Task,
-    config: object,
-    *,
-    data: Sequence[str] = (),
-    device: str = "cpu",
-    code: Mapping[str, str] | None = None,
+    task: Task, config: object, *, data: Sequence[str] = (), device: str = "cpu", code: Mapping[str, str] | None = None
 ) -> Computation:
     """What `cached` computes for these arguments; ``code`` are the parts of the task's module, which take long to find.
 
@@ -83,9 +79,9 @@ def computed(
 ) -> Run:
     """The run of ``task`` with ``config``, read from the store or computed, kept there and read back.
 
-    Processes that ask for the same run at once compute it once, a damaged entry is computed again, and a killed task
-    resumes from the state that it saved, at most every ``save_every`` seconds. The task can read no data sets but those
-    named. Raises `DataError` if a data set is unknown or undeclared, or is needed and absent.
+    Processes that ask for a run at once compute it once, a damaged entry is recomputed, and a killed task resumes from
+    its state, saved at most every ``save_every`` seconds. The task can read no data sets but those named. Raises
+    `DataError` if a data set is unknown, undeclared or absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device)
@@ -112,7 +108,7 @@ def cached_all(
     task: Task,
     configs: Sequence[Config],
     *,
-    data: Callable[[Config], Sequence[str]] = lambda config: (),
+    data: Callable[[Config], Sequence[str]] = lambda _: (),
     device: str = "cpu",
 ) -> list[Run]:
     """The runs of several configs, in their order: from the store, from the book, or `computed` now.
@@ -140,12 +136,13 @@ def cached_all(
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
     """The runs that come with the book; None if one of them does not."""
     found = [bundled.find(one) for one in wanted]
-    return [_unpacked(run) for run in found if run] if all(found) else None
-
-
-def _unpacked(run: bundled.Bundled) -> Run:
-    arrays, history = map(run.arrays, PARTS)
-    return Run(run.key, run.line["config"], run.line["metrics"], run.provenance, arrays, history, run)
+    if not all(found):
+        return None
+    return [
+        Run(b.key, b.line["config"], b.line["metrics"], b.provenance, b.arrays("arrays"), b.arrays("history"), b)
+        for b in found
+        if b
+    ]
 
 
 def validated(config: object) -> dict[str, Any]:
@@ -177,12 +174,11 @@ def _write(folder: Path, config: object, result: Result) -> None:
 def _out_of_memory(name: str, config: object, device: str) -> str:
     """What filled the GPU, and which option needs less."""
     free, total = torch.cuda.mem_get_info(device)
-    others = total - free - torch.cuda.memory_reserved(device)
+    held = (total - free - torch.cuda.memory_reserved(device)) / 2**30
     size = [f"{field}={value!r}"[:60] for field, value in vars(config).items() if field in ("batch", "members")]
     return (
         f"{name} ({', '.join(size)}) needs more memory than {device} has: {total / 2**30:.1f} GiB, of which other "
-        f"processes hold {others / 2**30:.1f}. End them, train one chapter at a time (CORES=1), or take a smaller "
-        "PROFILE or DEVICE=cpu"
+        f"processes hold {held:.1f}. End them, set CORES=1, or take a smaller PROFILE or DEVICE=cpu"
     )
 
 
@@ -190,15 +186,11 @@ def _out_of_memory(name: str, config: object, device: str) -> str:
 def _surroundings(data: Sequence[str]) -> Iterator[None]:
     """Fix torch's threads and default dtype, and let only the declared data be read: the key knows of no other."""
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
-    declared = os.environ.get("SUMEXP_DECLARED_DATA")
     torch.set_num_threads(THREADS)
     torch.set_default_dtype(torch.float32)
-    os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
     try:
-        yield
+        with patch.dict(os.environ, SUMEXP_DECLARED_DATA=",".join(data)):
+            yield
     finally:
         torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
-        os.environ.pop("SUMEXP_DECLARED_DATA")
-        if declared is not None:
-            os.environ["SUMEXP_DECLARED_DATA"] = declared

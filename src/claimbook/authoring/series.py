@@ -1,7 +1,4 @@
-"""The numbers of a figure as CSV: lines, points, bars, areas and images, with the same bytes every time.
-
-The numbers are those that matplotlib was given, in the figure's own coordinates, at seven significant digits.
-"""
+"""The numbers that a figure draws as CSV, in the coordinates of its axes, with the same bytes every time."""
 
 import csv
 import io
@@ -22,6 +19,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedLocator
 
+from claimbook import BookError
+
 FIRST, LAST = ("panel", "series", "kind"), ("low", "high", "base", "value")
 """Columns before those of the axes and after them: an interval's ends, where a bar begins, what a colour stands for."""
 
@@ -31,9 +30,9 @@ Row: TypeAlias = Mapping[str, str | float]
 def table(fig: Figure) -> str:
     """A row for each point, with its panel and its series; empty if the figure draws no numbers.
 
-    A panel is named by its title, else its number; a series by its label in the legend, else its number in the panel;
-    columns of coordinates by the labels of the axes. Where words stand along an axis, a point has the nearest word. A
-    line across a panel (``axhline``) has one coordinate; the other is empty. A column that tells nothing is left out.
+    A panel is named by its title or number, a series by its label or number, a coordinate by the label of its axis.
+    Where words stand along an axis, a point has the nearest word. A line across a panel (``axhline``) has one
+    coordinate. A column that tells nothing is left out. Raises `BookError` at what has no numbers.
     """
     panels: list[Any] = [ax for ax in fig.axes if ax.get_label() != "<colorbar>"]
     titles = [" ".join(filter(None, map(ax.get_title, ("left", "center", "right")))) for ax in panels]
@@ -103,6 +102,8 @@ def _label(ax: Axes, side: str) -> str:
 def _rows(ax: Axes, artist: Artist | BarContainer | ErrorbarContainer) -> Iterator[Row]:
     """The data that an artist draws; none for texts, frames, arrows and what is placed on the page."""
     match artist:
+        case (None, *_) | AxesImage() if not isinstance(artist, AxesImage) or np.asarray(artist.get_array()).ndim > 2:
+            raise BookError(f"{artist} has no numbers for the CSV: draw intervals with ls='', images without colours")
         case ErrorbarContainer():  # a point with its interval; of two, that of y
             line, _, bars = artist
             along = 1 if artist.has_yerr else 0

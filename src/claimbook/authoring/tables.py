@@ -23,10 +23,6 @@ def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, c
     )
     html = re.sub(r"<th\b([^>]*)>\s*</th>", r"<td\1></td>", html)  # a corner that heads nothing is no header
     above = f"<caption>{escape(caption)}</caption>" if caption else ""
-    display(  # type: ignore[no-untyped-call]
-        {
-            "text/html": html.replace("<table>", f'<table class="result-table">{above}', 1),
-            "text/plain": f"{caption}\n{text}" if caption else text,
-        },
-        raw=True,
-    )
+    html = html.replace("<table>", f'<table class="result-table">{above}', 1)
+    data = {"text/html": html, "text/plain": f"{caption}\n{text}" if caption else text}
+    display(data, raw=True)  # type: ignore[no-untyped-call]

@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -132,6 +133,8 @@ def test_a_figure_without_numbers_has_the_picture_alone(shown: list[Any]) -> Non
     [
         ("line", {"caption": " "}, "figure 'line' has no caption"),
         ("line", {"alt": ""}, "figure 'line' has no alt"),
+        ("line", {"source": lambda: None}, "figure 'line' has no source: pass a text, or as source a function"),
+        ("line", {"source": partial(datasets.files)}, "figure 'line' has no source"),
         ("A line", {}, "figure 'A line': a name is lower-case letters"),
     ],
 )

@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import pytest
 from matplotlib.figure import Figure
 
-from claimbook.authoring import figures, narrow
+from claimbook.authoring import figures
 
 FORMULA = "$a + b + c + d + e + f$"
 LONG = "a quantity with a long name, measured in units of its own"
@@ -32,14 +32,14 @@ def within(fig: Figure) -> bool:
     """Whether all that is drawn lies within the picture."""
     fig.draw_without_rendering()
     box = fig.get_tightbbox()
-    return box.x0 >= 0 and box.y0 >= 0 and box.x1 <= narrow.WIDTH and box.y1 <= fig.get_figheight()
+    return box.x0 >= 0 and box.y0 >= 0 and box.x1 <= figures.PHONE and box.y1 <= fig.get_figheight()
 
 
 def test_two_panels_stand_under_one_another_each_with_its_labels() -> None:
     fig = drawn(1, 2, sharey=True)
     left, right = fig.axes
-    narrow.stack(fig)
-    assert fig.get_figwidth() == narrow.WIDTH
+    figures.stack(fig)
+    assert fig.get_figwidth() == figures.PHONE
     upper, lower = left.get_position(), right.get_position()
     assert lower.y1 < upper.y0
     assert abs(lower.x0 - upper.x0) < 0.02
@@ -51,14 +51,14 @@ def test_two_panels_stand_under_one_another_each_with_its_labels() -> None:
 def test_long_names_of_rows_that_two_panels_share_are_wrapped_in_both() -> None:
     fig = drawn(1, 2, sharey=True)
     fig.axes[0].set_yticks([1, 2], [LONG, "short"])
-    narrow.stack(fig)
+    figures.stack(fig)
     assert [ax.get_yticklabels()[0].get_text().count("\n") > 0 for ax in fig.axes] == [True, True]
     assert within(fig)
 
 
 def test_four_panels_in_a_row_become_two_rows() -> None:
     fig = drawn(1, 4)
-    narrow.stack(fig)
+    figures.stack(fig)
     tops = [round(ax.get_position().y1, 2) for ax in fig.axes]
     assert tops[0] == tops[1] > tops[2] == tops[3]
 
@@ -68,7 +68,7 @@ def test_a_legend_gets_fewer_columns_until_it_fits() -> None:
     names = ["full softmax", "with log q subtracted", "without a correction"]
     lines = [fig.axes[0].plot([1, 2], [n, n], label=name)[0] for n, name in enumerate(names)]
     fig.legend(lines, names, loc="outside upper center", ncols=3)
-    narrow.stack(fig)
+    figures.stack(fig)
     (legend,) = fig.legends
     assert [text.get_text() for text in legend.get_texts()] == names
     assert legend.get_window_extent().width <= fig.bbox.width
@@ -79,7 +79,7 @@ def test_a_wide_legend_in_a_panel_leaves_it() -> None:
     fig, ax = plt.subplots()
     ax.plot([1, 2], [1, 2], label="a line with a name of some length")
     ax.legend()
-    narrow.stack(fig)
+    figures.stack(fig)
     fig.draw_without_rendering()
     assert ax.get_legend() is None
     assert fig.legends[0].get_window_extent().y0 >= ax.get_window_extent().y1
@@ -90,7 +90,7 @@ def test_legends_of_panels_stand_above_them_and_below_their_titles() -> None:
     for ax in fig.axes:
         ax.set_title("title")
         ax.legend(loc="upper right")
-    narrow.stack(fig)
+    figures.stack(fig)
     fig.draw_without_rendering()
     for ax in fig.axes:
         legend = ax.get_legend().get_texts()[0].get_window_extent()
@@ -101,7 +101,7 @@ def test_legends_of_panels_stand_above_them_and_below_their_titles() -> None:
 def test_titles_and_labels_are_set_in_lines_that_fit_and_formulas_stay_whole() -> None:
     fig, ax = plt.subplots()
     ax.set(title=LONG, xlabel=f"as many words as {FORMULA} {LONG}", ylabel=LONG)
-    narrow.stack(fig)
+    figures.stack(fig)
     assert FORMULA in ax.get_xlabel()
     assert ax.get_xlabel().count("\n") > 1
     assert "\n" in ax.get_title()
@@ -113,7 +113,7 @@ def test_names_of_rows_are_set_in_lines() -> None:
     ax.errorbar([1, 2], [0, 1], xerr=[1, 1], ls="")
     ax.set_xlabel("error less cross entropy's, points")
     ax.set_yticks([0, 1], ["within-batch negatives with importance weights", "full"])
-    narrow.stack(fig)
+    figures.stack(fig)
     assert "\n" in ax.get_yticklabels()[0].get_text()
     assert "\n" in ax.get_xlabel()
     assert within(fig)
@@ -125,6 +125,6 @@ def test_rows_of_small_pictures_without_labels() -> None:
         ax.imshow([[0, 1]])
         ax.set(xticks=[], yticks=[])
     axes[0, 0].set_ylabel("image", rotation=0)
-    narrow.stack(fig)
+    figures.stack(fig)
     assert axes[0, 0].get_ylabel() == "image"
     assert within(fig)

@@ -67,6 +67,8 @@ def test_where_guarded_words_are_false_the_build_breaks(shown: list[Any]) -> Non
         ("share", -math.inf, ".3g", 0.0, "result 'share' is -inf"),
         ("share", torch.tensor(float("nan")), ".3g", 0.0, "result 'share' is nan"),
         ("the share", 1.0, ".3g", 0.0, "result 'the share': a name is"),
+        ("share", 1.0, "d", 0.0, "result 'share' is 1.0, format 'd': Unknown format code"),
+        ("share", 1.0, ".3g", -0.5, "result 'share' is 1.0, rtol -0.5: both must be finite"),
     ],
 )
 def test_what_cannot_be_quoted_is_refused_by_name(

@@ -2,12 +2,15 @@
 
 import csv
 import io
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
+from claimbook import BookError
 from claimbook.authoring import series
 
 
@@ -106,6 +109,17 @@ def test_areas_images_and_maps() -> None:
     map_of = {value: {r["x"] for r in of("contour", found) if r["value"] == value} for value in ("0", "0.5")}
     assert map_of == {"0": {"0", "0.5"}, "0.5": {"0.5", "1"}}
     assert {row["panel"] for row in found} == {f"panel {number}" for number in range(1, 4)}  # no scale of colours
+
+
+@pytest.mark.parametrize(
+    ("draw", "data", "options"), [("errorbar", ([1], [1], [1]), {"fmt": "none"}), ("imshow", ([[[0, 0.5, 1]]],), {})]
+)
+def test_a_drawing_without_numbers_is_refused(draw: str, data: tuple[list[Any], ...], options: dict[str, str]) -> None:
+    fig, ax = plt.subplots()
+    getattr(ax, draw)(*data, **options)
+    with pytest.raises(BookError, match="has no numbers for the CSV: draw intervals with ls=''"):
+        series.table(fig)
+    plt.close(fig)
 
 
 def test_a_figure_without_numbers_has_no_table() -> None:
