@@ -19,7 +19,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole, new_document
 from claimbook.pipeline import measured
 from claimbook.pipeline.notebook_export import glued
 from claimbook.pipeline.outputs import noted
-from claimbook.register import Register, errata, read_json
+from claimbook.register import Register, read_json
 from claimbook.register import page as drawn
 
 LINK = r'<a class="claim-link"[^>]*>(?:(?!</a>).)*</a>'
@@ -40,8 +40,8 @@ class ClaimRole(SphinxRole):
         if entry is None:
             raise ExtensionError(f"{self.env.docname} links to the claim {self.text!r}, which is not in the register")
         page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
-        self.env.temp_data.setdefault("sumexp_cards", {})[self.text] = drawn.card(entry, page)
-        return [raw(drawn.link(entry, page))], []
+        self.env.temp_data.setdefault("sumexp_cards", {})[self.text] = drawn.macros.card(entry, page)
+        return [raw(drawn.macros.link(entry, page))], []
 
 
 def add_cards(app: Sphinx, doctree: nodes.document) -> None:
@@ -49,7 +49,7 @@ def add_cards(app: Sphinx, doctree: nodes.document) -> None:
     if any('class="math' in node.astext() for node in doctree.findall(nodes.raw)):  # the register's formulas
         app.env.get_domain("math").data["has_equations"][app.env.docname] = True
     if cards := app.env.temp_data.get("sumexp_cards", {}).values():
-        doctree += raw(f'{drawn.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
+        doctree += raw(f'{drawn.macros.symbols()}<div class="claim-cards">{"".join(cards)}</div>')
 
 
 def mark_words(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
@@ -71,11 +71,11 @@ def entries(app: Sphinx) -> Register:
     return read_json(Path(app.srcdir, DATA, "register.json"))
 
 
-def explained(env: BuildEnvironment) -> dict[str, errata.Erratum]:
+def explained(env: BuildEnvironment) -> dict[str, drawn.Erratum]:
     """The errata that pages explain, by label, with addresses relative to the page being read."""
     pages = sorted(name for name in env.found_docs if name.startswith("book/errata/"))
     texts = ((name, Path(env.doc2path(name)).read_text("utf-8")) for name in pages)
-    found = (errata.read(text, env.app.builder.get_relative_uri(env.docname, name)) for name, text in texts)
+    found = (drawn.read_errata(text, env.app.builder.get_relative_uri(env.docname, name)) for name, text in texts)
     return {label: erratum for page in found for label, erratum in page.items()}
 
 
@@ -122,11 +122,12 @@ class ErrataTable(SphinxDirective):
     """The errata of all pages by weight, the heaviest first."""
 
     def run(self) -> list[nodes.Node]:
-        known = sorted(explained(self.env).values(), key=lambda one: one.order)
+        known = sorted(explained(self.env).values(), key=lambda e: (e.label[0], int(e.label[1:])))
         lines: list[str] = []
-        for weight in errata.WEIGHTS:
-            listed = [f"- {{ref}}`{one.label} <{one.target}>`: {one.title}" for one in known if one.weight == weight]
-            lines += [f"**{weight[0].upper()}{weight[1:]}** ({len(listed)})", "", *listed, ""] if listed else []
+        for weight in drawn.WEIGHTS:
+            alike = (e for e in known if e.weight == weight)
+            listed = [f"- {{ref}}`{e.label} <erratum-{e.label.lower()}>`: {e.title}" for e in alike]
+            lines += [f"**{weight.capitalize()}** ({len(listed)})", "", *listed, ""] if listed else []
         return self.parse_text_to_nodes("\n".join(lines))
 
 
@@ -143,26 +144,22 @@ class Quoted(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         chapter, _, name = self.text.partition("/")
         text = glued(staged(self.env, chapter)).get(name, "…").replace(" × ", measured.TIMES)
-        return read(text, self.inliner.document)[0].children, []
+        return read(text, self.env.docname, self.inliner.document.settings)[0].children, []
 
 
-def read(text: str, page: nodes.document) -> nodes.document:
+def read(text: str, page: str, settings: Any) -> nodes.document:
     """Markdown as on the page."""
-    document = new_document(page["source"], page.settings)
+    document = new_document(page, settings)
     MystParser().parse(text, document)
     return document
 
 
 class Figures(SphinxTransform):
-    """Puts a figure in the place of each picture that `claimbook.authoring.figures.show` has shown.
-
-    Its label ``fig-NAME`` is for references, which print its number; ``cell-NAME`` is the cell that draws it.
-    """
+    """Puts a figure, labelled ``fig-NAME``, in the place of each picture that `figures.show` has shown."""
 
     default_priority = 210  # before Sphinx collects pictures and sets quotes
 
     def apply(self, **_: Any) -> None:
-        """Go through the page's cells."""
         page, number = self.env.docname, 0
         notebook = parsed(self.app, f"{page}.ipynb") or {"cells": ()}
         shown = (out for cell in notebook["cells"] for out in cell.get("outputs", ()) if SVG in out.get("data", {}))
@@ -171,7 +168,9 @@ class Figures(SphinxTransform):
         for (cell, place), output in zip(places, shown, strict=True):
             if name := (about := noted(output)).get("figure"):
                 number += 1
-                caption = read(about["caption"], self.document)
+                if f"fig-{name}" in self.env.get_domain("std").anonlabels:
+                    raise ExtensionError(f"{page} shows a second figure named {name!r}: give it another name")
+                caption = read(about["caption"], page, self.document.settings)
                 caption[-1] += raw(f' <a class="headerlink" href="#fig-{name}" title="Link to this figure">#</a>')
                 place[:] = figure(output, caption.children, name)
                 self.env.metadata[page]["provenance"] = about["provenance"]  # at the page's foot
@@ -180,13 +179,12 @@ class Figures(SphinxTransform):
 
 
 class QuotedFigure(SphinxDirective):
-    """The picture of a chapter's figure, with a caption of its own: ``synthesis one-step``."""
+    """A chapter's figure with another caption, or that caption alone until it is drawn: ``synthesis one-step``."""
 
     required_arguments = 2
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """The figure; its caption alone where the chapter has not drawn it yet."""
         chapter, name = self.arguments
         outputs = (output for cell in staged(self.env, chapter)["cells"] for output in cell.get("outputs", ()))
         output = next((output for output in outputs if noted(output).get("figure") == name), None)
@@ -195,10 +193,7 @@ class QuotedFigure(SphinxDirective):
 
 
 def figure(output: Mapping[str, Any], caption: Sequence[nodes.Node], name: str = "") -> list[nodes.Node]:
-    """The picture for a desk and, if any, that for a phone, of which the style sheet shows one, over the caption.
-
-    One with a name can be linked to, and says where its numbers come from.
-    """
+    """The pictures for a desk and a phone over the caption; with a name also a target of links and its source."""
     identity, below = (f' id="fig-{name}"', source(noted(output))) if name else ("", "")
     narrow = noted(output).get("narrow", "").replace("<svg ", '<svg class="narrow" ', 1)
     held = f'<div class="figure-picture" tabindex="0">{"".join(output["data"][SVG])}{narrow}</div>'
@@ -219,10 +214,9 @@ def source(about: Mapping[str, str]) -> str:
 
 
 class Measured(SphinxDirective):
-    """``{measured} NAME ...`` shows its content and the tables of these files; nothing if all files are missing.
+    """``{measured} NAME ...`` shows its content and the tables of these measurements, if there are any.
 
-    The files are those of ``src/sumexp/measured``, and the cost of executions. Option ``table`` picks a table by its
-    title, ``slower`` the rows in which an alternative is faster.
+    Option ``table`` picks a table by its title, ``slower`` the rows in which an alternative is faster.
     """
 
     required_arguments = 1
@@ -232,8 +226,7 @@ class Measured(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         files = [file for name in self.arguments if (file := parsed(self.env.app, f"{DATA}/{name}.json"))]
-        slower = "slower" in self.options
-        text = measured.slower(files) if slower else measured.text(files, self.options.get("table"))
+        text = measured.slower(files) if "slower" in self.options else measured.text(files, self.options.get("table"))
         return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)] if files else []
 
 

@@ -1,33 +1,34 @@
-"""What lies next to the pages: of MathJax and the icons what they load; what a reader takes away of a page."""
+"""What lies next to the pages: of MathJax and the icons what they load; downloads; the index of the search box."""
 
 import json
+import posixpath
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
 from shutil import copytree, ignore_patterns
+from typing import Any, ClassVar
 
+import sphinx.search
 from docutils import nodes
 from fontTools import subset
-from myst_parser.parsers.sphinx_ import MystParser
+from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import new_document, sphinx_domains
-from sumexp_book import DATA, entries, parsed
+from sphinx.util.docutils import sphinx_domains
+from sumexp_book import DATA, entries, parsed, read
 
 from claimbook.pipeline import notebook_export
 
 CHAPTERS = "notebooks/"
 GLYPHS = "output/svg/fonts/tex.js"  # SVG carries its glyphs: some browsers refuse web fonts on file://
 # Without \href, by which a formula could lead to a script.
-UNUSED = ignore_patterns(
-    "html.js", "require.js", "texhtml.js", "sre*", "mml*", "*chtml*", "tex-*", "ui", "node*", "ascii*"
-)
+UNUSED = ignore_patterns("*html.js", "require.js", "sre*", "mml*", "*chtml*", "tex-*", "ui", "node*", "ascii*")
 STYLES = re.compile(
-    r"\(0,\w+\.AddPaths\)\(\w+\.(?:fraktur|monospace|sansSerif|texCalligraphicBold|texMathit|texOldstyle)\w*,"
-    r"\{.*?\},\{.*?\}\)",
-    re.DOTALL,
+    r"(?s)\(0,\w+\.AddPaths\)\(\w+\.(?:fraktur|monospace|sansSerif|texCalligraphicBold|texMathit|texOldstyle)\w*,"
+    r"\{.*?\},\{.*?\}\)"
 )
 ALPHABETS = (0x1D468, 0x1D49C), (0x1D4D0, 0x1D538), (0x1D56C, 0x1D6A8), (0x1D71C, 0x1D7CE), (0x1D7D8, 0x1D800)
 LETTERS = {letter for alphabet in ALPHABETS for letter in range(*alphabet)}
@@ -37,6 +38,9 @@ ICONS = (
 )
 """What the theme's pages and style sheets draw; its whole font is 200 kB."""
 PATH = re.compile(r'(\d+):"[^"]*",?')
+WORDS = "book/words"
+"""The page with a table of words and the pages that they stand for."""
+ROW = re.compile(r"(?m)^\| (.+) \| \{doc\}`([^`]+)`")
 
 
 def trimmed(glyphs: str) -> str:
@@ -65,10 +69,9 @@ def resolver(app: Sphinx, page: str, address: str) -> Callable[[str], str]:
 
     @cache
     def resolve(role: str) -> str:
-        document = new_document(page, settings)
         app.env.prepare_settings(page)
         with sphinx_domains(app.env):
-            MystParser().parse(role, document)
+            document = read(role, page, settings)
         app.env.resolve_references(document, page, app.builder)
         return markdown(document, address)
 
@@ -113,5 +116,42 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         copy_downloads(app)
 
 
+def words(text: str) -> dict[str, list[str]]:
+    """The words that lead to each page, by the table of `WORDS`: those of a row to the first page of the row."""
+    leading: dict[str, list[str]] = {}
+    for known, page in ROW.findall(text):
+        leading.setdefault(posixpath.normpath(f"book/{page}"), []).extend(known.split(", "))
+    return leading
+
+
+def lead(app: Sphinx, document: nodes.document) -> None:
+    """Put the words that lead to this page into the index, which the search looks into first."""
+    if leading := words(Path(app.env.doc2path(WORDS)).read_text("utf-8")).get(app.env.docname):
+        document.insert(0, addnodes.index(entries=[("single", word, "", "main", None) for word in leading]))
+
+
+class Counting(sphinx.search.IndexBuilder):
+    """Sphinx's index with the number of times that each page has each word, by which searching.js ranks pages."""
+
+    counts: ClassVar[dict[str, Counter[str]]] = {}
+
+    def feed(self, docname: str, filename: str, title: str, doctree: nodes.document) -> None:
+        super().feed(docname, filename, title, doctree)
+        collected = self._word_collector(doctree)
+        stems = (self.lang.stem(word).lower() for word in (*collected.words, *collected.title_words))
+        self.counts[docname] = Counter(filter(self.lang.word_filter, stems))
+
+    def freeze(self) -> dict[str, Any]:
+        """With ``counts``: for each word page, number, page, number, ... in the place of Sphinx's lists of pages."""
+        frozen = super().freeze()
+        counts: dict[str, list[int]] = {}
+        for place, docname in enumerate(frozen["docnames"]):
+            for word, number in sorted(self.counts.get(docname, {}).items()):
+                counts.setdefault(word, []).extend((place, number))
+        return frozen | {"counts": dict(sorted(counts.items())), "terms": {}, "titleterms": {}}
+
+
 def setup(app: Sphinx) -> None:
+    sphinx.search.IndexBuilder = Counting  # type: ignore[misc]  # Sphinx has no setting for it
+    app.connect("doctree-read", lead)
     app.connect("build-finished", finish)

@@ -1,4 +1,4 @@
-"""What pages need beyond Sphinx: proofs and solutions that unfold, theorems with letters, names for screen readers."""
+"""What pages need beyond Sphinx: proofs that unfold, theorems with letters, names for screen readers, docstrings."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,15 @@ from string import ascii_uppercase
 from typing import Any
 
 from docutils import nodes
+from numpy.typing import ArrayLike
 from pybtex.plugin import find_plugin, register_plugin
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
+from sphinx.ext.autodoc import ALL, Documenter, ModuleDocumenter
+from sphinx.ext.napoleon import GoogleDocstring
+from sphinx.util.typing import stringify_annotation
 from sphinx.writers.html5 import HTML5Translator
 from sphinx_exercise.nodes import solution_node
 from sphinx_proof.nodes import proof_node
@@ -19,6 +24,9 @@ _PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
 _EQUAL_IDS = re.compile(r'(<(?:div|section)\b[^>]*) id="(?:proof|(?:proof|exercise|solution)-content)"')
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
 _TAGS = re.compile(r"<[^>]*>")
+_ARRAY_LIKE = stringify_annotation(ArrayLike, "fully-qualified")
+_PRIVATE = re.compile(r"(?<=sumexp\.)((?:[a-z]\w*\.)*)_\w+\.")
+_ARRAY = re.compile(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
 
 
 def accessible(html: str) -> str:
@@ -71,6 +79,71 @@ def refuse_unstaged(app: Sphinx, config: Config) -> None:
         raise SystemExit("error: these are the sources of the book, without outputs; build it by: make book")
 
 
+# A colon in the text on a value makes no type of what stands before it.
+GoogleDocstring._consume_inline_attribute = lambda docstring: ("", docstring._consume_to_end())
+
+
+class Listed(ModuleDocumenter):
+    """A module whose members, where a page lists them, stand in the order of the list: that of use."""
+
+    def sort_members(self, documenters: list[tuple[Documenter, bool]], order: str) -> list[tuple[Documenter, bool]]:
+        return super().sort_members(documenters, order) if self.options.members is ALL else documenters
+
+
+def forget_missing(app: Sphinx, env: BuildEnvironment) -> None:
+    """Keep modules without code, such as builtins, out of viewcode's index, which would link to their pages."""
+    modules: dict[str, Any] = getattr(env, "_viewcode_modules", {})
+    vars(env)["_viewcode_modules"] = {name: entry for name, entry in modules.items() if entry}
+
+
+def leave_out_fields(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: object) -> bool | None:
+    """Skip the fields of named tuples, which are listed among the variables."""
+    return True if str(getattr(obj, "__doc__", "")).startswith("Alias for field number") else None
+
+
+def name_types(*event: Any) -> tuple[str | None, ...]:
+    """Types in a signature and of its value, the last of what Sphinx hands over, by their public names."""
+    return tuple(types and array_types(types) for types in event[-2:])
+
+
+def array_types(text: str) -> str:
+    """Types by the names that a user knows: arrays, generators, and what private modules define."""
+    named = _ARRAY.sub(r"numpy.typing.NDArray[\1]", text).replace("torch._C.Generator", "torch.Generator")
+    return _PRIVATE.sub(r"\1", named.replace(_ARRAY_LIKE, "numpy.typing.ArrayLike"))
+
+
+def name_fields(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Types in docstrings by their public names."""
+    lines[:] = [array_types(line) for line in lines]
+
+
+def fields_first(app: Sphinx, doctree: nodes.document) -> None:
+    """Parameters, results and errors right after the first sentence and its formula; the rest goes on as notes."""
+    for content in doctree.findall(addnodes.desc_content):
+        defined = 2 if len(content) > 1 and isinstance(content[1], nodes.math_block) else 1
+        fields = content.first_child_matching_class(nodes.field_list)
+        if fields is not None and fields > defined:
+            content.insert(defined, [content.pop(fields), nodes.rubric("", "Notes")])
+
+
+def summarise(app: Sphinx, doctree: nodes.document) -> None:
+    """A page of the API opens with a table of its names in the order of the page, which is that of use."""
+    described = [entry for entry in doctree.findall(addnodes.desc) if entry.get("domain") == "py" and entry[0]["ids"]]
+    rows = [row_of(entry[0], entry[-1]) for entry in described if "." not in entry[0]["fullname"]]
+    if app.env.docname.startswith("book/api/") and rows:
+        columns = nodes.colspec(colwidth=30), nodes.colspec(colwidth=70)
+        group = nodes.tgroup("", *columns, nodes.tbody("", *rows), cols=2)
+        doctree.next_node(nodes.section).insert(1, nodes.table("", group, classes=["summary"]))
+
+
+def row_of(signature: nodes.Element, content: nodes.Element) -> nodes.row:
+    """A name, which leads to its entry, and the first paragraph there."""
+    name = nodes.literal("", signature["fullname"])
+    link = nodes.reference("", "", name, refid=signature["ids"][0], internal=True)
+    first = next(iter(content.findall(nodes.paragraph)), nodes.paragraph())
+    return nodes.row("", nodes.entry("", nodes.paragraph("", "", link)), nodes.entry("", first.deepcopy()))
+
+
 def setup(app: Sphinx) -> None:
     # Else it is looked for among all that is installed, at each citation.
     register_plugin("pybtex.backends", "plaintext", find_plugin("pybtex.backends", "plaintext"), force=True)
@@ -79,3 +152,11 @@ def setup(app: Sphinx) -> None:
     app.add_node(solution_node, override=True, html=(visit_solution, depart_folded))
     app.add_node(proof_node, override=True, html=(visit_proof, depart_folded))
     app.connect("env-check-consistency", letter_theorems)
+    app.setup_extension("sphinx.ext.autodoc")
+    app.add_autodocumenter(Listed, override=True)
+    app.connect("env-updated", forget_missing)
+    app.connect("autodoc-process-signature", name_types)
+    app.connect("autodoc-process-docstring", name_fields, priority=600)  # after Napoleon
+    app.connect("doctree-read", fields_first)
+    app.connect("doctree-read", summarise)
+    app.connect("autodoc-skip-member", leave_out_fields)

@@ -15,7 +15,7 @@ document.addEventListener("DOMContentLoaded", () => {
     return [query, ...parse(telling.length ? telling.join(" ") : query).slice(1)];
   };
 
-  /** How often a page has each word (BM25), its best heading, and the best name that leads to it (sumexp_search.py). */
+  /** How often a page has each word (BM25), its best heading, and the best name that leads to it (sumexp_files.py). */
   Search._performSearch = (query, searchTerms, excluded) => {
     const { counts, docnames, filenames, titles, alltitles, indexentries } = Search._index;
     document.getElementById("search-progress")?.replaceChildren();

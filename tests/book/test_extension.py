@@ -23,7 +23,7 @@ from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
-EXTENSION, AUTODOC = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "autodoc"))
+EXTENSION, PAGES = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "pages"))
 
 
 def paragraph(text: str) -> nodes.paragraph:
@@ -47,7 +47,7 @@ def test_parameters_stand_after_the_first_sentence_and_its_formula(
 ) -> None:
     made = {"a": nodes.math_block("", "a"), "f": nodes.field_list("", nodes.field("", nodes.field_name("", "f")))}
     content = addnodes.desc_content("", *(made.get(text) or paragraph(text) for text in written))
-    runpy.run_path(str(AUTODOC))["fields_first"](None, nodes.section("", content))
+    runpy.run_path(str(PAGES))["fields_first"](None, nodes.section("", content))
     assert tuple(part.astext().strip() for part in content) == shown
 
 
@@ -66,7 +66,7 @@ def test_a_page_lists_each_public_name(page: str) -> None:
 
 
 def test_a_page_opens_with_a_table_of_its_names_in_the_order_of_the_page() -> None:
-    names = runpy.run_path(str(AUTODOC))
+    names = runpy.run_path(str(PAGES))
     document = new_document("page")
     document += nodes.section("", nodes.title("", "Losses"))
     for name, text in (("b", "First."), ("a", "It is"), ("A.method", "Left out.")):
@@ -90,7 +90,7 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
 
     told = Signature.from_callable(signed)
     shown = stringify_signature(told, show_return_annotation=False), stringify_annotation(told.return_annotation)
-    named = runpy.run_path(str(AUTODOC))["name_types"]
+    named = runpy.run_path(str(PAGES))["name_types"]
     assert named(None, "function", "signed", signed, {}, *shown) == (
         "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
         "numpy.typing.NDArray[numpy.int64]",
@@ -98,7 +98,7 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
 
 
 def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
-    name_fields = runpy.run_path(str(AUTODOC))["name_fields"]
+    name_fields = runpy.run_path(str(PAGES))["name_fields"]
     text = "What a negative weighs: see `log_weights`."
     assert GoogleDocstring(text, what="data").lines() == [text]
     fields = [":ivar q: the law", ":vartype q: numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"]
@@ -117,7 +117,7 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
             """Their sum."""
             return self.first + self.second
 
-    left_out = runpy.run_path(str(AUTODOC))["leave_out_fields"]
+    left_out = runpy.run_path(str(PAGES))["leave_out_fields"]
     members = {"first": Pair.first, "second": Pair.second, "both": Pair.both}
     found = {name: left_out(None, "class", name, one, False, {}) for name, one in members.items()}
     assert found == {"first": True, "second": True, "both": None}

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import pytest
 from bs4 import BeautifulSoup
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
@@ -107,6 +108,7 @@ def test_another_picture_is_left_as_it_is(build: Build) -> None:
     assert len(page.select("img")) == 1
 
 
-def test_a_figure_that_two_pages_show_is_a_warning(build: Build) -> None:
-    _, warnings = build([shown("bar")], pages=("chapter", "other"))
-    assert "duplicate label fig-bar, other instance in" in warnings
+@pytest.mark.parametrize(("count", "pages"), [(1, ("chapter", "other")), (2, ("chapter",))])
+def test_a_name_of_two_figures_stops_the_build(build: Build, count: int, pages: tuple[str, ...]) -> None:
+    with pytest.raises(ExtensionError, match=f"{pages[-1]} shows a second figure named 'bar'"):
+        build([shown("bar")] * count, pages=pages)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 
-from claimbook.register import errata
+from claimbook.register import page as drawn
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 
@@ -70,18 +70,30 @@ ERRATUM = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n\n"
 
 
 def test_errata_have_a_weight_of_the_list() -> None:
-    def read(weight: str) -> errata.Erratum:
-        return errata.read(ERRATUM.format(weight), "bias.html")["B1"]
+    def read(weight: str) -> drawn.Erratum:
+        return drawn.read_errata(ERRATUM.format(weight), "bias.html")["B1"]
 
     one, lighter = read("misprint"), read("lost in our text")
-    assert (one.label, one.title, one.weight, one.target) == ("B1", "Two signs", "misprint", "erratum-b1")
-    assert errata.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": one}) == "misprint"
-    assert errata.heaviest(["B3"], {"B1": one}) == ""
+    assert (one.label, one.title, one.weight, one.address) == ("B1", "Two signs", "misprint", "bias.html#erratum-b1")
+    assert drawn.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": one}) == "misprint"
+    assert drawn.heaviest(["B3"], {"B1": one}) == ""
     for other in ("slip", "misprint, or a fault of our text"):
         with pytest.raises(
             ValueError, match=f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
         ):
             read(other)
+
+
+def test_errata_are_listed_by_weight_then_by_letter_and_number(book: dict[str, Any]) -> None:
+    given = {"E10": "misprint", "C1": "misprint", "E9": "misprint", "G2": "gap that can be filled"}
+    errata = {label: drawn.Erratum(label, "Title", weight, "") for label, weight in given.items()}
+    run = book["ErrataTable"].run
+    run.__globals__["explained"] = lambda env: errata
+    listed = run(SimpleNamespace(env=None, parse_text_to_nodes=str))
+    assert re.findall(r"\*\*(.*?)\*\*|`(.*?) <", listed) == [
+        *(("Gap that can be filled", ""), ("", "G2")),
+        *(("Misprint", ""), ("", "C1"), ("", "E9"), ("", "E10")),
+    ]
 
 
 def test_proofs_and_exercises_of_a_page_share_no_id(pages: dict[str, Any]) -> None:
@@ -95,13 +107,13 @@ def test_proofs_and_exercises_of_a_page_share_no_id(pages: dict[str, Any]) -> No
 
 def test_an_erratum_without_weight_is_refused() -> None:
     with pytest.raises(ValueError, match="the weight of erratum B1 is ''; expected a heading, and a line"):
-        errata.read("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")
+        drawn.read_errata("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")
 
 
 @pytest.mark.parametrize("file", sorted((EXTENSIONS.parent / "errata").glob("*.md")), ids=lambda file: file.stem)
 def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
     text = file.read_text("utf-8")
-    labels = list(errata.read(text, ""))
+    labels = list(drawn.read_errata(text, ""))
     assert labels == re.findall(r"(?m)^## ([A-Z]\d+)\. ", text)
     lines = ["Printed", "Lost in our text", "Reading"]
     assert re.findall(rf"(?m)^\*\*({'|'.join(lines)})\.\*\*\n(?=\S)", text) == lines * len(labels)

@@ -144,5 +144,5 @@ def make(profile: str, device: str, only: str, *, stored: bool = False) -> Plan:
         device=device,
         notebooks={name: notebook(name, {"profile": profile, "device": device}) for name in names},
         selected=selected,
-        evidence={outcomes.module_name(path): outcomes.computation(path) for path in outcomes.claim_modules()},
+        evidence=outcomes.computations(),
     )

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,26 +44,20 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(str(error)) from None
 
 
-def test_name(item: pytest.Item) -> str:
-    """``file::name`` of a test, without its parameters."""
-    return item.nodeid.partition("[")[0]
-
-
 def _marked(item: pytest.Item) -> Iterator[dict[str, Any]]:
     """Check the ``claim`` markers of a test, and yield them as records without an outcome."""
-    wrong = pytest.Collector.CollectError
+    wrong, test = pytest.Collector.CollectError, item.nodeid.partition("[")[0]  # without parameters
     for marker in item.iter_markers("claim"):
-        place = f"{test_name(item)}: the marker claim{marker.args} with {marker.kwargs}"
-        claim = "".join(marker.args)
+        place, claim = f"{test}: the marker claim{marker.args} with {marker.kwargs}", "".join(marker.args)
         try:
-            Test.model_validate({"test": "", "claim": claim, "outcome": "passed", **marker.kwargs})
+            Test.model_validate({"test": test, "claim": claim, "outcome": "passed", **marker.kwargs})
             if claim not in _known(item.config.rootpath / "claims"):
                 raise wrong(f"{place} names {claim!r}, which is no entry of claims/: add it or fix the id")
         except ValidationError as error:
             raise wrong(f"{place} is not of the form {_USAGE}: {explain(error)}") from None
         except BookError as error:
             raise wrong(str(error)) from None
-        yield {"test": test_name(item), "claim": claim, **marker.kwargs, "findings": []}
+        yield {"test": test, "claim": claim, **marker.kwargs, "findings": []}
 
 
 @pytest.hookimpl(wrapper=True)
@@ -91,9 +84,7 @@ def finding(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
     experiments = [record for record in _records(request.node) if record["evidence"] == "experiment"]
     if len(experiments) != 1:
-        raise ValueError(
-            f"{request.node.nodeid}: the fixture finding needs exactly one claim marker with evidence='experiment'"
-        )
+        raise ValueError(f"{request.node.nodeid}: finding needs exactly one claim marker with evidence='experiment'")
 
     def state(interval: Any, published: Any = None, **rests_on: Any) -> None:
         span = published if isinstance(published, tuple) or published is None else (published, published)
@@ -122,11 +113,8 @@ class Keeper:
         self._meter, self._store = Meter(), default()
         self._tests: dict[str, dict[tuple[str, ...], dict[str, Any]]] = defaultdict(dict)
         self._seconds: dict[str, float] = defaultdict(float)
-        self._marked: dict[str, set[str]] = defaultdict(set)
-        for test, _claim in markers(outcomes.TESTS):
-            file, _, name = test.partition("::")
-            self._marked[file].add(name)
-        self._wanted = {file: outcomes.computation(Path(file)) for file in self._marked}
+        self._marked = {test for test, _claim in markers(outcomes.TESTS)}
+        self._wanted = {outcomes.file_of(name): wanted for name, wanted in outcomes.computations().items()}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note how a test ended; of several cases the worst counts."""
@@ -146,12 +134,12 @@ class Keeper:
         """Keep the outcomes of each module all of whose tests have one, if its key is still the same."""
         if not _is_complete(session, exitstatus):
             return
-        for file in self._wanted.keys() & self._tests.keys():
-            wanted = self._wanted[file]
-            ended = sorted(self._tests[file].items())
-            tests = tuple(Test.model_validate(record) for _, record in ended)
-            names = {name for test in tests for name in test.test.split("::")[1:]}  # of classes too
-            whole = self._marked[file] <= names and outcomes.computation(Path(file)).key == wanted.key
+        for path, wanted in self._wanted.items():
+            file = path.as_posix()
+            tests = tuple(Test.model_validate(record) for _, record in sorted(self._tests[file].items()))
+            names = {f"{file}::{name}" for test in tests for name in test.test.split("::")[1:]}  # of classes too
+            marked = {test for test in self._marked if test.startswith(f"{file}::")}
+            whole = marked <= names and outcomes.computation(path).key == wanted.key
             if whole and tests != outcomes.read(self._store.find(wanted)):
                 seconds = round(self._seconds[file], 3)
                 with self._store.locked(wanted), self._store.writing(wanted) as (folder, seal):

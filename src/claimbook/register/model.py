@@ -104,11 +104,11 @@ def _listed(*parts: object) -> str:
 
 
 class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
-    """What an experiment measured: the interval over its seeds, and what the paper reports.
+    """What an experiment measured, by the interval over its seeds, and what the paper reports.
 
     ``published`` is an interval with ``None`` for an open end: "lower than" is ``(None, 0)`` for a difference. A
-    difference within ``margin`` counts as none, if the compared shares have ``room`` for a larger one. ``keys`` are
-    those of its runs; ``origin`` says whether they came with the book.
+    difference within ``margin`` counts as none, if the compared shares have ``room`` for a larger one. ``keys`` name
+    its runs; ``origin`` says whether they came with the book.
     """
 
     estimate: float
@@ -155,10 +155,7 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
 
 
 class Test(BaseModel, extra="forbid", frozen=True):
-    """What one test function shows of one claim, and how its last run ended.
-
-    ``test`` is ``file::name``, without parameters: it passed only if all of its cases did.
-    """
+    """What a test function (``file::name``) shows of a claim, and how it ended: it passed if all of its cases did."""
 
     __test__ = False  # a record, not something for pytest to collect
 

@@ -19,25 +19,21 @@ FORM = TypeAdapter(tuple[Test, ...])
 _RECORDED_BY = ("claimbook.register.evidence", "claimbook.register.model")
 
 
-def module_name(path: Path) -> str:
-    """``tests/bias/test_paper.py`` is ``bias.test_paper``."""
-    return ".".join(path.relative_to(TESTS).with_suffix("").parts)
-
-
 def file_of(module: str) -> Path:
-    """The test module of that name."""
+    """The test module of that name: of ``bias.test_paper`` it is ``tests/bias/test_paper.py``."""
     return TESTS.joinpath(*module.split(".")).with_suffix(".py")
 
 
-def claim_modules() -> list[Path]:
-    """The test modules that decide claims."""
-    return sorted({Path(test.partition("::")[0]) for test, _claim in markers(TESTS)})
+def computations() -> dict[str, Computation]:
+    """The outcomes of each test module that decides claims, by its name."""
+    files = sorted({test.partition("::")[0] for test, _claim in markers(TESTS)})
+    return {wanted.name: wanted for wanted in map(computation, map(Path, files))}
 
 
 def computation(path: Path) -> Computation:
     """The outcomes of a test module: its code and its helpers', versions, the data and the code it can reach.
 
-    Those of ``tests/proofs`` depend on the proofs too, and those that read runs (`tests.complete`) on the book's and on
+    Tests in ``tests/proofs`` depend on the proofs too, and tests that read runs (`tests.complete`) on the book's and on
     which grids are whole in the store.
     """
     folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
@@ -51,7 +47,7 @@ def computation(path: Path) -> Computation:
         grids = {"grids in the store": digest(*(path.name for path in default().paths("grid")))}
     return Computation(
         "evidence",
-        module_name(path),
+        ".".join(path.relative_to(TESTS).with_suffix("").parts),
         {f"file {file.as_posix()}": syntax(text) for file, text in texts.items()}
         | (parts.data(parts.datasets()) if project.declared("datasets") in reached else {})
         | parts.files(files)

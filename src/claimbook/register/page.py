@@ -1,32 +1,60 @@
-"""What pages show of the register, by ``templates/register.html``; ``book/_static/register.js`` adds the filters."""
+"""What pages show of the register and of errata, by ``templates/register.html``; `register.js` adds the filters."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import astuple
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
 from functools import partial
 from html import escape
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from claimbook import project
-from claimbook.register.errata import Erratum, heaviest
 from claimbook.register.model import EVIDENCE
 from claimbook.register.verdict import TRUTH_TABLE, VERDICTS, Register
 
+WEIGHTS = ("fault that changes a result", "gap that can be filled", "misprint", "lost in our text", "remark")
+"""The weights of errata, the greatest first; the page of errata defines them. The last two are no fault of the paper:
+its copy lacks something, or nothing that is printed is wrong."""
+_ERRATUM = re.compile(r"(?m)^\(erratum-([a-z]\d+)\)=\n(?:## (?:[A-Z]\d+\. )?(.*)\n\n\*\*Weight:\*\* (.*)\.\n)?")
 
-def _formula(found: re.Match[str]) -> str:
-    math = rf'<span class="math notranslate nohighlight">\({found[1]}\)</span>'
-    # A browser may break the line between a formula and its comma.
-    return f'<span class="keep">{math}{found[2]}</span>' if found[2] else math
+
+@dataclass(frozen=True)
+class Erratum:
+    """Label, such as ``B5``, heading in Markdown, one of `WEIGHTS`, and the address of its explanation."""
+
+    label: str
+    title: str
+    weight: str
+    address: str
+
+
+def read_errata(text: str, page: str) -> dict[str, Erratum]:
+    """The errata of a page in Markdown, by label; raises `ValueError` if one has no weight of `WEIGHTS`."""
+    found = _ERRATUM.findall(text)
+    errata = {n.upper(): Erratum(n.upper(), title, weight, f"{page}#erratum-{n}") for n, title, weight in found}
+    if wrong := [erratum for erratum in errata.values() if erratum.weight not in WEIGHTS]:
+        raise ValueError(
+            f"the weight of erratum {wrong[0].label} is {wrong[0].weight!r}; expected a heading, and a line "
+            f"'**Weight:** ... .' with one of {', '.join(WEIGHTS)}"
+        )
+    return errata
+
+
+def heaviest(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
+    """The greatest weight of those errata that a page explains; empty if it explains none."""
+    return min((explained[label].weight for label in labels if label in explained), key=WEIGHTS.index, default="")
 
 
 def prose(text: str) -> Markup:
     r"""Turn ``$...$`` and backticks into HTML: formulas as Sphinx writes them, for MathJax to find."""
-    html = re.sub(r"\$([^$]+)\$([,.;:)]*)", _formula, escape(text, quote=False))
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", html))
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
+    text = re.sub(r"\$([^$]+)\$", r'<span class="math notranslate nohighlight">\(\1\)</span>', text)
+    # A browser may break the line between a formula and its comma.
+    return Markup(re.sub(r"(<span[^<]*</span>)([,.;:)]+)", r'<span class="keep">\1\2</span>', text))
 
 
 def shortened(text: str, length: int = 240) -> str:
@@ -39,8 +67,7 @@ def shortened(text: str, length: int = 240) -> str:
 
 def by_chapter(register: Register) -> dict[str, Register]:
     """The entries of each chapter that has any, in the order of the book; those of other chapters come last."""
-    toc = Path("_toc.yml")
-    order = re.findall(r"(?m)^ *- file: notebooks/(\S+)$", toc.read_text("utf-8")) if toc.exists() else []
+    order = re.findall(r"(?m)^ *- file: notebooks/(\S+)$", Path("_toc.yml").read_text("utf-8"))
     order += sorted({entry.chapter for entry in register}.difference(order))
     ordered = sorted(register, key=lambda entry: order.index(entry.chapter))
     return {chapter: tuple(entries) for chapter, entries in groupby(ordered, key=lambda entry: entry.chapter)}
@@ -51,32 +78,26 @@ _TEMPLATES = Environment(
 )
 _TEMPLATES.filters |= {"prose": prose, "shortened": shortened, "weight": heaviest, "by_chapter": by_chapter}
 _TEMPLATES.globals["VERDICTS"] = VERDICTS
-_MACROS = vars(_TEMPLATES.get_template("register.html").module)
-symbols, marks, link, card, words, counts = (
-    _MACROS[name] for name in ("symbols", "marks", "link", "card", "words", "counts")
-)
-truth = partial(words, "truth", ["the tests show", "verdict"], [row[:2] for row in TRUTH_TABLE])
-kinds = partial(words, "evidence", ["evidence", "means"], list(EVIDENCE.items()))
+macros: Any = _TEMPLATES.get_template("register.html").module
+marks, counts = macros.marks, macros.counts
+truth = partial(macros.words, "truth", ["the tests show", "verdict"], [row[:2] for row in TRUTH_TABLE])
+kinds = partial(macros.words, "evidence", ["evidence", "means"], list(EVIDENCE.items()))
 
 
 def rules() -> str:
     """How training runs decide."""
     rows = [astuple(rule) for rule in project.module("intervals").RULES]
-    return str(words("rules", ["asked of runs", "answered", "and wrong in at most"], rows))
+    return str(macros.words("rules", ["asked of runs", "answered", "and wrong in at most"], rows))
 
 
 def claims(register: Register, explained: Mapping[str, Erratum], repository: str = "") -> dict[str, str]:
     """For each chapter the entries of its claims, folded; ``explained`` are the errata by label."""
-    users: dict[str, list[str]] = {}
-    for entry in register:
-        for other in entry.depends_on:
-            users.setdefault(other, []).append(entry.id)
-    shown = _MACROS["claims"]
-    return {name: shown(entries, users, explained, repository) for name, entries in by_chapter(register).items()}
+    users = {entry.id: [user.id for user in register if entry.id in user.depends_on] for entry in register}
+    chapters = by_chapter(register).items()
+    return {chapter: macros.claims(entries, users, explained, repository) for chapter, entries in chapters}
 
 
 def glance(register: Register, explained: Mapping[str, Erratum], page: str) -> dict[str, str]:
     """For each chapter a table of its results: all entries but conventions without an erratum."""
     results = tuple(entry for entry in register if entry.verdict != "convention" or entry.erratum)
-    shown = _MACROS["glance"]
-    return {chapter: shown(entries, explained, page) for chapter, entries in by_chapter(results).items()}
+    return {chapter: macros.glance(entries, explained, page) for chapter, entries in by_chapter(results).items()}

@@ -58,10 +58,7 @@ def read_json(path: Path) -> Register:
 
 
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
-    """The tests in ``tests_dir/**/test_*.py`` that bear ``claim`` markers, and their claims, by reading alone.
-
-    They tell a claim whose tests have not run yet from a claim without tests.
-    """
+    """The tests in ``tests_dir`` that bear ``claim`` markers, with their claims, whether or not they have run."""
     for path in sorted(tests_dir.rglob("test_*.py")):
         try:
             marked = _marked(path.read_text(encoding="utf-8"))
@@ -133,10 +130,8 @@ def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> 
 
 
 def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
-    """The verdict, by what passing tests show and the other facts that the truth table looks at.
-
-    Where a claim names data sets, a test that measured on others decides nothing unless it fails.
-    """
+    """The verdict, by what passing tests show and the other facts that the truth table looks at."""
+    # A test on other data sets than the claim names decides nothing unless it fails.
     deciding = [
         test for test in tests if not claim.data or all(finding.data in claim.data for finding in test.findings)
     ]
@@ -170,10 +165,7 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
     """What is wrong with a claim and its tests taken together."""
     passed = {test.shows: test.test for test in tests if test.found == "shown"}
     if {"statement", "counterexample"} <= passed.keys():
-        yield (
-            f"{passed['statement']} shows the statement and {passed['counterexample']} a counterexample to it: "
-            "one of the two markers is wrong"
-        )
+        yield f"{passed['statement']} shows it, {passed['counterexample']} refutes it: one of the two markers is wrong"
     for test in tests:
         if test.shows == "correction" and claim.corrected is None:
             yield f"{test.test} shows a correction, but the entry has no `corrected`: write it"
@@ -191,7 +183,7 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
     """Compute every verdict from the tests as they last ran; the others are found by their markers in ``tests_dir``."""
     declared = list(markers(tests_dir))
     named = {(test.test, test.claim) for test in ended} | set(declared)
-    orphans = sorted((test, claim) for test, claim in named if claim not in claims)
+    orphans = (pair for pair in sorted(named) if pair[1] not in claims)
     faults = [f"{test}: its marker names {claim!r}, which is no entry of claims/" for test, claim in orphans]
     register: list[Entry] = []
     for claim in claims.values():

@@ -7,7 +7,6 @@ import pytest
 from playwright.sync_api import expect
 
 from claimbook import register
-from claimbook.register import errata
 from claimbook.register import page as drawn
 from tests.builds.book.conftest import CHROMIUM
 
@@ -25,7 +24,7 @@ def site(tmp_path_factory):
     entries = register.decide(register.load(ROOT / "claims"), (), ROOT / "tests")
     explained = {}
     for file in (ROOT / "book" / "errata").glob("*.md"):
-        explained |= errata.read(file.read_text("utf-8"), f"errata/{file.stem}.html")
+        explained |= drawn.read_errata(file.read_text("utf-8"), f"errata/{file.stem}.html")
     lists = drawn.claims(entries, explained, {})
     blocks = [drawn.marks(), drawn.counts(entries), '<div id="register-filters"></div>']
     blocks += [f'<h3 id="claims-{chapter}">{chapter}</h3>{entries}' for chapter, entries in lists.items()]

@@ -10,7 +10,9 @@ from playwright.sync_api import Browser, Page
 
 from tests.builds.book.browsing import COLOURS_ALONE, ROOT, faults
 
-EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_search.py"))
+with pytest.MonkeyPatch.context() as path:
+    path.syspath_prepend(str(ROOT / "book" / "_ext"))
+    EXTENSION = runpy.run_path(str(ROOT / "book" / "_ext" / "sumexp_files.py"))
 KNOWN = EXTENSION["words"]((ROOT / "book" / "words.md").read_text("utf-8"))
 
 EXPECTED = {

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 from claimbook import BookError, register
 from claimbook.cli.commands import app
 from claimbook.pipeline.plan import chapters_of
-from claimbook.register import errata
 from claimbook.register import page as drawn
 from claimbook.register.model import Finding, Test
 
@@ -464,7 +463,7 @@ ERRATUM = "(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n"
 def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_path):
     decided = decide(tmp_path, [CORRECTED], [shown("counterexample"), shown("correction", name="test_right")])
     assert "erratum-b1" not in whole(decided)
-    text = whole(decided, errata.read(ERRATUM, "errata/bias.html"))
+    text = whole(decided, drawn.read_errata(ERRATUM, "errata/bias.html"))
     for part in (
         '<a href="errata/bias.html#erratum-b1">B1</a> (misprint)',
         'data-evidence="exact" data-weight="misprint"',
