@@ -25,6 +25,7 @@ from sumexp import _checks as checks
 from sumexp import functional, samplers
 from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers import _alias as alias
+from sumexp.samplers._base import Law
 from tests.containers import CONTAINERS
 
 FALSE_ALARM = 1e-7
@@ -315,7 +316,12 @@ def test_each_label_of_a_batch_draws_exactly_the_law_of_the_others(monkeypatch: 
         others = [0 if y == label else 64 * units // (64 - q[label]) for y, units in enumerate(q)]
         assert ids.bincount(minlength=4).tolist() == others
         assert log_q.exp().tolist() == pytest.approx([others[y] / 64 for y in ids.tolist()], rel=1e-15)
-    tables = law.others[()]
+    beside = samplers.draw(law, labels, 64, exclude=[[3, -1, -1], [2, 0, 0], [1, 2, 3]])
+    for left, ids, log_q in zip(([32, 16, 16], [0, 16], [32]), beside.ids, beside.log_q, strict=True):
+        shares = [64 * each // sum(left) for each in left]
+        assert ids.bincount(minlength=len(left)).tolist() == shares
+        assert log_q.exp().tolist() == pytest.approx([shares[y] / 64 for y in ids.tolist()], rel=1e-15)
+    tables = law.others["tables"]
     for label in range(3):
         start = int(tables.start[label])
         units = drawn_law(tables.words[start : start + 4], 4)
@@ -334,15 +340,31 @@ class Operations(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.parametrize("shares", [[0.5], [0.9], [0.9999], [0.24] * 4])
 @pytest.mark.parametrize("labels", [[0], [0, 1] * 16, [0, 1, 2] * 11])
-@pytest.mark.parametrize("q", [0.5, 0.9, 0.9999])
-def test_redrawing_a_frequent_label_takes_twice_the_operations_of_keeping_it(q: float, labels: list[int]) -> None:
-    law, counts = Categorical(torch.cat([double(q), (1 - q) / 1000 * torch.ones(1000)])), []
+@pytest.mark.parametrize("mixed", [False, True])
+def test_redrawing_a_frequent_label_takes_twice_the_operations_of_keeping_it(
+    shares: list[float], labels: list[int], mixed: bool
+) -> None:
+    law: Law = Categorical(torch.cat([double(*shares), (1 - sum(shares)) / 1000 * torch.ones(1000)]))
+    law, counts = Mixture([law, Uniform(law.classes)], [0.99, 0.01]) if mixed else law, []
     for rule in ("redraw", "redraw", "keep"):  # the first builds tables
         with Operations() as operations:
             samplers.draw(law, labels, 5, hits=rule, generator=seeded())  # type: ignore[arg-type]
         counts.append(operations.count)
     assert counts[1] <= 2 * counts[2]
+
+
+def test_histories_of_most_classes_take_no_more_operations_than_those_of_few() -> None:
+    """Each of 4 or 64 examples has had other classes, of 3/10 or of 9/10 of the law."""
+    law, counts = Categorical(torch.full((20,), 0.05, dtype=torch.float64)), []
+    for size, had in ((4, 6), (4, 6), (4, 18), (64, 18)):  # the first builds the line of classes
+        exclude = torch.stack([torch.randperm(20, generator=seeded(each))[:had] for each in range(size)])
+        with Operations() as operations:
+            drawn = samplers.draw(law, [0] * size, 5, exclude=exclude, generator=seeded())
+        assert not (drawn.ids.unsqueeze(-1) == exclude.unsqueeze(1)).any()
+        counts.append(operations.count)
+    assert counts[1] == counts[2] == counts[3]
 
 
 def test_a_mixture_redraws_by_the_law_that_its_parts_have_now() -> None:

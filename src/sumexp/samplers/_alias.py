@@ -209,6 +209,14 @@ def _look_up(table: Tensor, size: int, drawn: Tensor, start: Tensor | None) -> N
     drawn.copy_(torch.where(unit < (word >> columns), column, word & (size - 1)))
 
 
+def below(most: Tensor, drawn: Tensor) -> Tensor:
+    """Of 62 random bits a number below ``most``, of at most 62 bits: the first of the 124 bits of their product."""
+    half = BITS // 2
+    low, first, second = (1 << half) - 1, drawn >> half, most >> half
+    across = (drawn & low) * (most & low) >> half
+    return first * second + ((first * (most & low) + (drawn & low) * second + across) >> half)
+
+
 def take(values: Tensor, places: Tensor) -> Tensor:
     """``values[places]`` in one dimension, of which a CPU is slower."""
     return values.index_select(0, places.flatten()).view(places.shape)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import numpy as np
 import torch
@@ -13,8 +13,8 @@ from torch.nn.functional import pad
 from sumexp import _checks as checks
 from sumexp import _lists as lists
 from sumexp.samplers import _alias as alias
-from sumexp.samplers._base import Law
-from sumexp.samplers._laws import Mixture, Sampler, log_q_of
+from sumexp.samplers._base import Law, same
+from sumexp.samplers._laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
 """The rule for accidental hits, draws of the example's own label: leave out, draw again, or keep as negatives."""
@@ -23,11 +23,11 @@ InBatchHits = Literal["mask", "keep"]
 """The same where nothing is drawn."""
 
 
-MOST_OF_LABEL, MOST_OF_HISTORY = 1 / 8, 1 / 2
-"""Probability of what an example excludes up to which it is drawn again; beyond, draws are made from a table."""
+MOST, MOST_UNKEPT = 1 / 8, 1 / 2
+"""Probability of what an example excludes up to which it is drawn again: of laws that keep tables, and of others."""
 
-KEPT = 8
-"""Tables without some frequent classes that a law keeps."""
+FEW = 64
+"""Classes of which each has a table."""
 
 
 class Negatives(NamedTuple):
@@ -132,10 +132,12 @@ def _draw_negatives(
 ) -> tuple[Tensor, Tensor]:
     """Draws [B, m] of classes other than each label [B], and their log probability under that."""
     taken = log_q_of(sampler, labels).exp()
-    if not (taken > MOST_OF_LABEL).any():
+    if not (taken > MOST).any():
         return _again(sampler, labels.unsqueeze(-1), taken, m, generator)
     kept = _kept(sampler)
-    tables: _Tables = kept.get(()) or kept.setdefault((), _tables(sampler, labels))
+    if kept is None:
+        return _draw_others(sampler, labels.unsqueeze(-1), m, generator)
+    tables: _Tables = kept.get("tables") or kept.setdefault("tables", _tables(sampler, labels))
     here = labels.to(tables.start.device)
     start = tables.start[here]
     ids = alias.bits((len(labels), m), generator, here.device)
@@ -147,8 +149,8 @@ def _draw_negatives(
 
 def _tables(sampler: Sampler, labels: Tensor) -> _Tables:
     q, where = _probabilities(sampler, labels)
-    frequent = (q > MOST_OF_LABEL).nonzero().squeeze(-1)
-    laws = [_law_of(q, where, label) for label in (frequent.new_tensor(-1), *frequent)]
+    frequent = (q > (0 if len(q) <= FEW else MOST)).nonzero().squeeze(-1)
+    laws = [_law_of(q, where, label) for label in (-1, *frequent.tolist())]
     size = len(laws[0].table)
     start = torch.zeros_like(q, dtype=torch.int64)
     start[frequent] = size * torch.arange(1, len(laws), device=q.device)
@@ -165,17 +167,42 @@ def _draw_others(
     counted = excluded >= 0
     counted[:, 1:] &= excluded[:, 1:] != excluded[:, :-1]
     taken = torch.where(counted, log_q_of(sampler, excluded.clamp_min(0)).exp(), 0).sum(-1)
-    frequent = taken > MOST_OF_HISTORY
+    frequent = taken > (MOST_UNKEPT if _kept(sampler) is None else MOST)
     if not frequent.any():
         return _again(sampler, excluded, taken, m, generator)
     ids = excluded.new_empty(len(excluded), m)
     log_q = taken.new_empty(ids.shape)
     ids[~frequent], log_q[~frequent] = _again(sampler, excluded[~frequent], taken[~frequent], m, generator)
-    for each in excluded[frequent].unique(dim=0):  # type: ignore[no-untyped-call]
-        rows, law = (excluded == each).all(-1), _without(sampler, each)
-        drawn = law.sample((int(rows.sum()), m), generator).to(ids.device)
-        ids[rows], log_q[rows] = drawn, law._log_prob(drawn)
+    ids[frequent], log_q[frequent] = _beside(sampler, excluded[frequent], counted[frequent], m, generator)
     return ids, log_q
+
+
+def _beside(
+    sampler: Sampler, excluded: Tensor, counted: Tensor, m: int, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """The same by inversion: places on a line on which the classes lie side by side, without those excluded [B, H]."""
+    kept = _kept(sampler)
+    line = None if kept is None else kept.get("line")
+    if line is None:
+        q, where = _probabilities(sampler, excluded)
+        units = alias.whole_units(q / q.sum())
+        line = units.to(where), units.cumsum(0).to(where)
+        if kept is not None:
+            kept["line"] = line
+    units, ends = line
+    given, there = excluded.to(ends.device), counted.to(ends.device)
+    total = torch.where(there, units[given.clamp_min(0)], 0).cumsum(-1)
+    rest = alias.FULL - total[:, -1:]
+    if len(full := (rest == 0).nonzero()):
+        _refuse(excluded[full[0, 0]])
+    place = alias.below(rest, alias.bits((len(given), m), generator, ends.device))
+    # Where each excluded class would begin if those before it were cut out.
+    start = torch.where(given < 0, 0, ends[given.clamp_min(0)] - total)
+    passed = torch.searchsorted(start, place, right=True)
+    ids = torch.searchsorted(ends, place + pad(total, (1, 0)).gather(-1, passed), right=True)
+    wide = checks.wide(ends.device)
+    log_q = alias.take(units, ids).to(wide).log() - rest.to(wide).log()
+    return ids.to(excluded.device), checks.onto(log_q, excluded.device)
 
 
 def _again(
@@ -201,20 +228,14 @@ def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Ge
         again, rows = again[hit], rows[hit]
 
 
-def _without(sampler: Sampler, classes: Tensor) -> Law:
-    """The distribution given that no draw is of these classes; a law keeps the latest ones."""
-    key, kept = tuple(classes.tolist()), _kept(sampler)
-    if key not in kept:
-        while len(kept) >= KEPT:
-            del kept[next(iter(kept))]
-        kept[key] = _law_of(*_probabilities(sampler, classes), classes)
-    law: Law = kept[key]
-    return law
-
-
-def _kept(sampler: Sampler) -> dict[tuple[int, ...], Any]:
-    """What a law keeps; the parts of a mixture can change without its knowledge."""
-    return sampler.others if isinstance(sampler, Law) and not isinstance(sampler, Mixture) else {}
+def _kept(sampler: Sampler) -> dict[str, Any] | None:
+    """What a law keeps as long as its tables, and those of its parts, are the same; None where that is not known."""
+    if not isinstance(sampler, Law) or (state := sampler._state()) is None:
+        return None
+    if not same(sampler.others.get("state"), state):
+        sampler.others.clear()
+        sampler.others["state"] = state
+    return sampler.others
 
 
 def _probabilities(sampler: Sampler, ids: Tensor) -> tuple[Tensor, torch.device]:
@@ -223,15 +244,18 @@ def _probabilities(sampler: Sampler, ids: Tensor) -> tuple[Tensor, torch.device]
     return log_q_of(sampler, torch.arange(sampler.classes, device=where)).cpu().double().exp(), where
 
 
-def _law_of(q: Tensor, device: torch.device, without: Tensor) -> alias.Categorical:
-    """The distribution given that no draw is of some classes, -1 for none."""
-    classes = without.flatten().cpu()
-    q = q.index_fill(0, classes[classes >= 0], 0)
+def _law_of(q: Tensor, device: torch.device, label: int) -> alias.Categorical:
+    """The distribution given that no draw is of a class, -1 for none."""
+    q = q if label < 0 else q.index_fill(0, torch.tensor(label), 0)
     if not bool((q > 0).any()):
-        of = classes.tolist()
-        named = f"label {of[0]} has probability 1 under q" if len(of) == 1 else f"{tuple(of)} hold all classes of q"
-        raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
+        _refuse(torch.tensor([label]))
     return alias.Categorical(checks.onto(q / q.sum(), device))
+
+
+def _refuse(classes: Tensor) -> NoReturn:
+    of = sorted({label for label in classes.tolist() if label >= 0})
+    named = f"label {of[0]} has probability 1 under q" if len(of) == 1 else f"{tuple(of)} hold all classes of q"
+    raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
 
 
 def _among(ids: Tensor, rows: Tensor) -> Tensor:
