@@ -21,8 +21,8 @@ PACKAGES = {"functional": functional, "samplers": samplers, "nn": nn, "ranking":
 
 
 def number(value: float) -> Tensor:
-    """On the CPU, whatever the default device."""
-    return torch.tensor(value, device="cpu")
+    """On the CPU, whatever the default device and type."""
+    return torch.tensor(value, dtype=torch.float32 if isinstance(value, float) else None, device="cpu")
 
 
 def exact(z: Tensor) -> Tensor:

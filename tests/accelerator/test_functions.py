@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from inspect import isfunction
 from pathlib import Path
@@ -45,7 +45,7 @@ FEW = 50
 
 
 LIBRARY = {
-    "distributions", "expectations", "functional", "nn", "perturb", "ranking", "samplers",
+    "distributions", "expectations", "functional", "negatives", "nn", "perturb", "ranking", "samplers",
 }  # fmt: skip
 """Packages that others train with, whatever their defaults."""
 
@@ -141,15 +141,24 @@ def test_a_function_gives_what_it_gives_on_the_cpu(name: str) -> None:
     )
 
 
+@contextmanager
+def default(dtype: torch.dtype) -> Iterator[None]:
+    torch.set_default_dtype(dtype)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @pytest.mark.parametrize("name", [name for name in TABLE if name.partition(".")[0] in LIBRARY])
-def test_neither_the_default_device_nor_a_mode_without_gradients_changes_a_result(name: str) -> None:
+def test_neither_a_default_nor_a_mode_without_gradients_changes_a_result(name: str) -> None:
     """A default device is where no argument lies, as of models that are made without memory."""
     results = []
-    for mode in (nullcontext, lambda: torch.device("meta"), torch.no_grad, torch.inference_mode):
+    defaults = (lambda: torch.device("meta"), lambda: default(torch.float16), lambda: default(torch.float64))
+    for mode in (nullcontext, torch.no_grad, torch.inference_mode, *defaults):
         z = scores()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             with mode():
-                results.append(list(tensors(TABLE[name](z))))
+                found = TABLE[name](z)
+        results.append(list(tensors(found)))
     for found in results[1:]:
         torch.testing.assert_close(found, results[0], rtol=0, atol=0)

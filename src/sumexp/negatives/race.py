@@ -11,6 +11,7 @@ the number of distinct ids; at most 12 classes but for :func:`inclusion`.
 """
 
 import math
+from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ def distinct_law(log_q: Tensor, m: int) -> SetLaw:
         for a in combinations(range(len(q)), size):
             absent = sum(x for i, x in enumerate(q) if i not in a)  # no difference from 1, which would cancel
             chance[a] = sum(smaller[(*a[:k], *a[k + 1 :])] * q[i] / (q[i] + absent) for k, i in enumerate(a))
-    members, probability = _members(list(chance), len(q)), torch.tensor(list(chance.values()), dtype=torch.float64)
+    members, probability = _members(list(chance), len(q)), _double(list(chance.values()))
     log_coin = (probability @ members.double()).log().expand(len(members), -1)
     return SetLaw(members, probability, log_coin).to(log_q.device)
 
@@ -85,10 +86,10 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
         chances += list(ended.values())
         counts += [n] * len(ended)
         state, left = new, sum(new.values())
-    tries = torch.tensor(counts, dtype=torch.float64).unsqueeze(-1)
-    log_coin = torch.log(-torch.expm1(tries * torch.log1p(-torch.tensor(q, dtype=torch.float64))))
-    log_coin = torch.where(tries == m, math.log(m) + torch.tensor(q, dtype=torch.float64).log(), log_coin)
-    return SetLaw(_members(rows, len(q)), torch.tensor(chances, dtype=torch.float64), log_coin).to(log_q.device)
+    tries = _double(counts).unsqueeze(-1)
+    log_coin = torch.log(-torch.expm1(tries * torch.log1p(-_double(q))))
+    log_coin = torch.where(tries == m, math.log(m) + _double(q).log(), log_coin)
+    return SetLaw(_members(rows, len(q)), _double(chances), log_coin).to(log_q.device)
 
 
 @typed
@@ -105,11 +106,11 @@ def race_law(log_q: Tensor, m: int, label: int | None = None) -> SetLaw:
     absent = ~members
     if label is not None:
         absent[:, label] = False
-    rates = absent.double() @ torch.tensor(q, dtype=torch.float64)
+    rates = absent.double() @ _double(q)
     step, slowest = 0.1, rates.min().item()
-    u = torch.arange(-20.0, math.log(40 / slowest), step, dtype=torch.float64)
+    u = torch.arange(-20.0, math.log(40 / slowest), step, dtype=torch.float64, device="cpu")
     t = u.exp().unsqueeze(-1)
-    log_coin = torch.log(-torch.expm1(-t * torch.tensor(q, dtype=torch.float64)))  # [nodes, classes]
+    log_coin = torch.log(-torch.expm1(-t * _double(q)))  # [nodes, classes]
     log_density = log_coin @ members.double().T + rates.log() - t * rates + u.unsqueeze(-1)
     outcomes = (len(u), len(sets), len(q))
     return SetLaw(
@@ -208,4 +209,9 @@ def _law(log_q: Tensor, m: int, spare: int) -> list[float]:
 
 
 def _members(sets: list[tuple[int, ...]], classes: int) -> Tensor:
-    return torch.tensor([[i in a for i in range(classes)] for a in sets])
+    return torch.tensor([[i in a for i in range(classes)] for a in sets], device="cpu")
+
+
+def _double(values: Sequence[float]) -> Tensor:
+    """On the CPU, whatever the default device."""
+    return torch.tensor(values, dtype=torch.float64, device="cpu")

@@ -194,7 +194,7 @@ def _beside(
     total = torch.where(there, units[given.clamp_min(0)], 0).cumsum(-1)
     rest = alias.FULL - total[:, -1:]
     if len(full := (rest == 0).nonzero()):
-        _refuse(excluded[full[0, 0]])
+        _refuse(excluded[full[0, 0]].tolist())
     place = alias.below(rest, alias.bits((len(given), m), generator, ends.device))
     # Where each excluded class would begin if those before it were cut out.
     start = torch.where(given < 0, 0, ends[given.clamp_min(0)] - total)
@@ -246,14 +246,16 @@ def _probabilities(sampler: Sampler, ids: Tensor) -> tuple[Tensor, torch.device]
 
 def _law_of(q: Tensor, device: torch.device, label: int) -> alias.Categorical:
     """The distribution given that no draw is of a class, -1 for none."""
-    q = q if label < 0 else q.index_fill(0, torch.tensor(label), 0)
+    q = q.clone()
+    if label >= 0:
+        q[label] = 0
     if not bool((q > 0).any()):
-        _refuse(torch.tensor([label]))
+        _refuse([label])
     return alias.Categorical(checks.onto(q / q.sum(), device))
 
 
-def _refuse(classes: Tensor) -> NoReturn:
-    of = sorted({label for label in classes.tolist() if label >= 0})
+def _refuse(classes: list[int]) -> NoReturn:
+    of = sorted({label for label in classes if label >= 0})
     named = f"label {of[0]} has probability 1 under q" if len(of) == 1 else f"{tuple(of)} hold all classes of q"
     raise ValueError(f"{named}: no other class can be drawn; use hits='mask' or exclude fewer")
 
