@@ -88,7 +88,7 @@ class Step:
         """The graph of a step, its static inputs and its losses; nothing is computed."""
         static = tuple(each.clone() for each in inputs)
         graph = torch.cuda.CUDAGraph()
-        self._optimiser.zero_grad(set_to_none=True)  # the gradients of a graph lie in its own memory
+        self._optimiser.zero_grad(set_to_none=True)  # the gradients of a graph lie in its memory
         with torch.cuda.graph(graph):
             losses = self._step(*static)
         return graph, static, losses
@@ -145,13 +145,13 @@ class Learner(ABC):
 
     def run_epoch(self, progress: Progress = iter) -> Tensor:
         """Pass once over the batches; returns the losses before each step, [steps] or [steps, models]."""
-        found, first = [], self.epoch * self.steps
+        losses, first = [], self.epoch * self.steps
         for i, batch in zip(progress(range(self.steps)), self.batches(), strict=True):
             if self.rates:
                 self._set_rate(self.rates[first + i])
-            found.append(self.take_step(*batch))
+            losses.append(self.take_step(*batch))
         self.epoch += 1
-        return torch.stack(found)
+        return torch.stack(losses)
 
     def take_step(self, *batch: Tensor) -> Tensor:
         """Take a step, captured where it can be; returns the losses before it."""

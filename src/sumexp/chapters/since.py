@@ -110,8 +110,8 @@ def trained(world: towers.World, limited: Limited, served: Served, steps: int = 
 
     def risk(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         flat = torch.tensor(point, requires_grad=True)
-        found, numbers = scores(flat)
-        loss = -(p * torch.log_softmax(found, -1)).sum(-1).mean() + limited.decay / 2 * numbers.square().mean()
+        values, numbers = scores(flat)
+        loss = -(p * torch.log_softmax(values, -1)).sum(-1).mean() + limited.decay / 2 * numbers.square().mean()
         (slope,) = torch.autograd.grad(loss, flat)
         return loss.item(), slope.numpy()
 
@@ -123,7 +123,7 @@ def trained(world: towers.World, limited: Limited, served: Served, steps: int = 
 def level(setting: towers.Setting, generator: torch.Generator) -> towers.World:
     r"""A world without an independent popularity: :math:`\log P=\sigma\,u_x\cdot v_y/\sqrt d`, up to a constant.
 
-    Contexts have one direction in common, so that items along it are frequent: here the towers alone can represent P,
+    Contexts have one direction in common, so that items along it are frequent: the towers alone can represent P,
     but not :math:`\log P-\log q`.
     """
     contexts = torch.randn(setting.contexts, setting.features, generator=generator, dtype=torch.float64)

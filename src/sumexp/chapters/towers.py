@@ -127,9 +127,9 @@ def _log_uniform(towers: Towers, contexts: Tensor, items: Tensor, log_q: Tensor,
     """As many shared negatives as a batch has, from a fixed distribution that knows only the order of the items."""
     sampler = samplers.LogUniform(len(log_q))
     drawn = samplers.draw(sampler, items, len(items) - 1, shared=True, generator=generator)
-    own = (contexts @ towers.context * towers.item[items]).sum(-1) + towers.offset[items]
+    positive = (contexts @ towers.context * towers.item[items]).sum(-1) + towers.offset[items]
     negatives = towers(contexts, drawn.ids)
-    return functional.sampled_softmax(own, negatives, log_q=drawn.log_q, positive_log_q=sampler.log_prob(items))
+    return functional.sampled_softmax(positive, negatives, log_q=drawn.log_q, positive_log_q=sampler.log_prob(items))
 
 
 SCHEMES: dict[str, Loss] = {

@@ -97,26 +97,26 @@ def batch_loss(form: Form, scores: Tensor, ids: Tensor, log_q: Tensor) -> Tensor
         return F.cross_entropy(scores, places)
     if form in ("kept", "mixed"):
         return F.cross_entropy(scores - log_q, places)
-    own = torch.zeros_like(scores, dtype=torch.bool).fill_diagonal_(True)
-    hits = (ids == ids[: len(scores)].unsqueeze(1)) & ~own
+    diagonal = torch.zeros_like(scores, dtype=torch.bool).fill_diagonal_(True)
+    hits = (ids == ids[: len(scores)].unsqueeze(1)) & ~diagonal
     match form:
         case "masked":
             return F.cross_entropy((scores - log_q).masked_fill(hits, -math.inf), places)
         case "negatives" | "importance":
             copies = math.log(len(ids) - 1) if form == "importance" else 0.0
-            off = torch.where(own, 0.0, log_q + copies)
+            off = torch.where(diagonal, 0.0, log_q + copies)
             return F.cross_entropy((scores - off).masked_fill(hits, -math.inf), places)
         case "refined":
             positive = scores.diagonal()
-            drawn = (~hits & ~own).sum(1)
+            drawn = (~hits & ~diagonal).sum(1)
             law = log_q - torch.log1p(-log_q[: len(scores)].exp()).unsqueeze(1)
-            left_out = (hits | own) & (drawn > 0).unsqueeze(1)  # a row of hits adds nothing
+            left_out = (hits | diagonal) & (drawn > 0).unsqueeze(1)  # a row of hits adds nothing
             negative = torch.logsumexp((scores - law).masked_fill(left_out, -math.inf), 1)
             negative = negative - drawn.clamp(min=1).to(scores.dtype).log()
             each = torch.where(drawn > 0, negative - positive, 0.0)
             return (torch.sigmoid(each.detach()) * each).mean()
         case "siglip":
-            return F.softplus(torch.where(own, -scores, scores)).sum(1).mean()
+            return F.softplus(torch.where(diagonal, -scores, scores)).sum(1).mean()
     raise ValueError(f"form is {form!r}, which has no loss in batch")
 
 

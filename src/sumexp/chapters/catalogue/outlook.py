@@ -62,9 +62,9 @@ def predict(
     for place in progress(range(len(chosen))):
         user = int(chosen[place])
         log_p = torch.log_softmax(left[user] @ right.T + offset, 0)
-        own = torch.from_numpy(parts.train[[user]].indices).long()
+        liked = torch.from_numpy(parts.train[[user]].indices).long()
         rows = [minimum(form, log_p, log_q, config.batch - 1) for form in config.methods]
-        recalls.append([[expected_recall(row + more, log_p, own) for more in (0, log_q)] for row in rows])
+        recalls.append([[expected_recall(row + more, log_p, liked) for more in (0, log_q)] for row in rows])
         divergences.append([[divergence(row + more, log_p) for more in (0, log_q)] for row in rows])
     recall, kl = (np.array(values).transpose(1, 2, 0) for values in (recalls, divergences))
     return Result({"recall": recall, "kl": kl})

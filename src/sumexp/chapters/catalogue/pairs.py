@@ -101,7 +101,7 @@ def synthetic(users: int) -> Interactions:
     np.put_along_axis(other, train, -np.inf, axis=1)
     test = np.argsort(-other, axis=1)[:, :3]
     shape = users, users // 2
-    lists = (_marked(np.repeat(np.arange(users), own.shape[1]), own.ravel(), shape) for own in (train, test))
+    lists = (_marked(np.repeat(np.arange(users), part.shape[1]), part.ravel(), shape) for part in (train, test))
     return Interactions(*lists)
 
 

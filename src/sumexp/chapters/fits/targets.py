@@ -57,9 +57,7 @@ def published(name: Name, classes: int | None = None) -> Target:
     mass = _masses(name)
     count = PUBLISHED_CLASSES[name] if classes is None else classes
     if not 2 <= count <= len(mass):
-        raise ValueError(
-            f"classes is {count}; the law {name!r} is here on {len(mass)} values, so take 2 to {len(mass)}"
-        )
+        raise ValueError(f"classes is {count}; the law {name!r} has {len(mass)} values; take 2 to {len(mass)}")
     return _cut(mass, 0, count)
 
 

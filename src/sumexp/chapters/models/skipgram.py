@@ -44,7 +44,7 @@ class SkipGram:
 
     @cached_property
     def joint(self) -> Joint:
-        """The empirical law of the pairs, which is the population here."""
+        """The empirical law of the pairs, which serves as the population."""
         return Joint.from_counts(self.counts)
 
 

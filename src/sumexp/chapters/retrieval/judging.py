@@ -101,11 +101,11 @@ def judge(learner: Scorer, data: Extreme) -> dict[str, NDArray[Any]]:
 @torch.no_grad()
 def recall(learner: Scorer, part: Part, known: csr_array, k: int) -> float:
     """Recall at k over all pairs of some examples, in lists without the ``known`` labels [N, L]."""
-    found = [
+    within = [
         ranks(scores, of, label, np.zeros(len(of)), k)[0] <= k
         for scores, of, label in _blocks(learner, part, np.ones(known.shape[1], bool), known)
     ]
-    return float(np.concatenate(found).mean())
+    return float(np.concatenate(within).mean())
 
 
 def _blocks(

@@ -81,7 +81,7 @@ class Config:
         if not self.rates or not all(0 < rate < math.inf for rate in self.rates):
             raise ValueError(f"rates is {self.rates}; give one or more positive learning rates")
         if self.method.hits != "mask" or (self.method.law == "all" and self.method.weighting != "none"):
-            raise ValueError(f"the method {self.method.name!r} keeps hits or has margins, which is not trained here")
+            raise ValueError(f"the method {self.method.name!r} keeps hits or has margins; take another")
         if self.seed < 0 or self.method.negatives > self.batch:
             raise ValueError(
                 f"seed is {self.seed}, and {self.method.negatives} negatives come from a batch of {self.batch}; give a "
@@ -159,7 +159,7 @@ def train(
     recalls = {"recall": arrays["found"][ten].sum(), "popularity": pairs[popular[ten]].sum()}
     return Result(
         {**arrays, "validation": validation, "picked": np.array(best["picked"])},
-        {name: float(found / pairs.sum()) for name, found in recalls.items()},
+        {name: float(number / pairs.sum()) for name, number in recalls.items()},
         {"epoch": np.arange(config.epochs), "train_loss": losses[best["picked"][0]]},
     )
 

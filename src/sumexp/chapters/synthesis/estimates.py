@@ -171,10 +171,10 @@ def _laplace(log_x: Tensor, log_q: Tensor, k: int, t: Tensor) -> tuple[Tensor, T
     alone, among = t.new_zeros(len(t), 1), t.new_zeros(len(t), len(t))  # what is missing of 1 in the sum
     for x, q in zip(*(torch.split(part.exp(), max(1, NUMBERS // len(t))) for part in (log_x, log_q)), strict=True):
         late, early = -torch.expm1(-t[:, None] * x), -torch.expm1(-t[:, None] / 2 * x)
-        own = early @ q[:, None]
-        alone += own
+        single = early @ q[:, None]
+        alone += single
         # 1 - (1 - a)(1 - b) = a + b - ab, which is no smaller than either.
-        among += own + late @ q - (early * q) @ late.T
+        among += single + late @ q - (early * q) @ late.T
     return _power(alone.squeeze(1), k), _power(among, k)
 
 

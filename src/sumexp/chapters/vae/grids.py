@@ -22,7 +22,7 @@ set and one length; at ``paper`` it has up to `Plan.width` models of several tem
   schedule. (Added after a first look at the digits.)
 - The same differences for every family of `SIDE`. (Written before its runs, after those at the public schedule.)
 
-Six seeds are the fewest with a sign test at 95 %; the last two of ``cpu`` were added, in stacks of their own, after the
+Six seeds are the fewest with a sign test at 95 %; the last two of ``cpu`` were added, in separate stacks, after the
 runs of the first four had been seen. ``smoke`` decides no claim. ``paper`` trains MNIST, Fashion-MNIST and Omniglot for
 300 epochs with 8 seeds: about an hour on an H200 by :func:`seconds`.
 """
@@ -141,7 +141,7 @@ def _stacks(source: Source, plan: Plan, seeds: range) -> tuple[Stack, ...]:
         families: Sequence[Member], temperatures: Sequence[Temperature], epochs: int = plan.epochs, **settings: Any
     ) -> Stack:
         members = (
-            replace(member, temperature=own, seed=seed) for member in families for own in temperatures for seed in seeds
+            replace(member, temperature=tau, seed=seed) for member in families for tau in temperatures for seed in seeds
         )
         return Stack(source, tuple(members), epochs=epochs, **{**(plan.settings or {}), **settings})
 

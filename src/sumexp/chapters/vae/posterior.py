@@ -30,7 +30,7 @@ def log_probabilities(logits: Tensor, members: Sequence[Member]) -> Tensor:
     Raises:
         ValueError: if there are not S members.
     """
-    return torch.cat([batched.log_probabilities(own, law) for own, law in _alike(logits, members, noise)])
+    return torch.cat([batched.log_probabilities(part, law) for part, law in _alike(logits, members, noise)])
 
 
 def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
@@ -40,8 +40,8 @@ def divergence(logits: Tensor, members: Sequence[Member]) -> Tensor:
     """
     return torch.cat(
         [
-            (batched.negative_entropy(own, law) + math.log(own.shape[-1])).sum(-1)
-            for own, law in _alike(
+            (batched.negative_entropy(part, law) + math.log(part.shape[-1])).sum(-1)
+            for part, law in _alike(
                 logits, members, lambda member: noise(member) if member.divergence == "exact" else Gumbel()
             )
         ]
@@ -54,5 +54,5 @@ def _alike(
     """The logits of neighbours of the same law, and that law."""
     if len(members) != len(logits):
         raise ValueError(f"logits are of {len(logits)} members, but {len(members)} are given")
-    for first, own in stack.alike(logits, members, law):
-        yield own, law(first)
+    for first, part in stack.alike(logits, members, law):
+        yield part, law(first)

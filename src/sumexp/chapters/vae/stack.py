@@ -41,7 +41,7 @@ def initial(
 
 
 def _initial(member: Member, pixels: int, variables: int, hidden: int) -> dict[str, Tensor]:
-    own, code = generator(member.seed, "weights"), variables * member.categories
+    source, code = generator(member.seed, "weights"), variables * member.categories
     layers = {
         "encoder_hidden": (pixels, hidden),
         "encoder_out": (hidden, code),
@@ -50,7 +50,7 @@ def _initial(member: Member, pixels: int, variables: int, hidden: int) -> dict[s
     }
 
     def uniform(rows: int, columns: int, inputs: int) -> Tensor:
-        return torch.rand(rows, columns, dtype=torch.float64, generator=own).mul(2).sub(1).div(math.sqrt(inputs))
+        return torch.rand(rows, columns, dtype=torch.float64, generator=source).mul(2).sub(1).div(math.sqrt(inputs))
 
     return {
         f"{layer}_{part}": uniform(rows, outputs, inputs)

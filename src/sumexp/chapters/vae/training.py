@@ -127,20 +127,20 @@ def evaluate(config: Stack, parameters: stack.Parameters, last_step: int, valida
         "imagined": torch.cat([imagined for _, imagined in pictures]),
     }
     if gaussian := [s for s, member in enumerate(members) if member.noise == "gaussian"]:
-        own = stack.member(parameters, gaussian[0])
-        logits = stack.encode(own, test[:PROBED].unsqueeze(0), config.categories)
+        single = stack.member(parameters, gaussian[0])
+        logits = stack.encode(single, test[:PROBED].unsqueeze(0), config.categories)
         arrays |= {"probe": torch.tensor(gaussian[0]), "probe_logits": logits[0]}
     return {name: tensor.cpu().numpy() for name, tensor in arrays.items()}
 
 
-def _pictures(config: Stack, own: stack.Parameters, member: Member, x: Tensor) -> tuple[Tensor, Tensor]:
+def _pictures(config: Stack, single: stack.Parameters, member: Member, x: Tensor) -> tuple[Tensor, Tensor]:
     """Probabilities of the pixels: images through one hard sample of q, and samples from the prior; [1, n, P]."""
     own_draws = generator(0, "evaluation", config.epochs + 1, str(x.device))
     shape = (1, len(x), config.variables, member.categories)
     u = torch.rand(shape, generator=own_draws, dtype=x.dtype, device=x.device)
-    logits = stack.encode(own, x.unsqueeze(0), config.categories)
+    logits = stack.encode(single, x.unsqueeze(0), config.categories)
     drawn = stack.one_hot(logits + stack.perturbations(u, [member]))
-    return stack.decode(own, drawn).sigmoid(), stack.decode(own, stack.one_hot(u)).sigmoid()
+    return stack.decode(single, drawn).sigmoid(), stack.decode(single, stack.one_hot(u)).sigmoid()
 
 
 def binary(images: NDArray[np.float32], dtype: torch.dtype, device: str) -> Tensor:

@@ -26,9 +26,9 @@ def added(method: Method, prior: Tensor, label: int, ratio: float) -> float:
     posterior = prior.clone()
     posterior[label] *= ratio
     posterior /= posterior.sum()
-    own = offset(method, prior, posterior)
+    offsets = offset(method, prior, posterior)
     others = torch.arange(len(prior)) != label
-    return float(own[label] - posterior[others] @ own[others] / posterior[others].sum())
+    return float(offsets[label] - posterior[others] @ offsets[others] / posterior[others].sum())
 
 
 def offset(method: Method, prior: Tensor, posterior: Tensor) -> Tensor:

@@ -90,10 +90,10 @@ ADAPTIVE = 3.0
 """The adaptive margin of the rarest class; the paper gives no scale."""
 
 
-def uniform_draws(methods: Sequence[Method], size: int, classes: int, own: torch.Generator) -> tuple[Tensor, ...]:
+def uniform_draws(methods: Sequence[Method], size: int, classes: int, generator: torch.Generator) -> tuple[Tensor, ...]:
     """Classes [size, m] drawn uniformly for each m of :func:`uniform_sizes`, on the device of their generator."""
-    law = Uniform(classes, own.device)
-    return tuple(law.sample((size, m), own) for m in uniform_sizes(methods))
+    law = Uniform(classes, generator.device)
+    return tuple(law.sample((size, m), generator) for m in uniform_sizes(methods))
 
 
 def uniform_sizes(methods: Sequence[Method]) -> list[int]:
@@ -103,9 +103,9 @@ def uniform_sizes(methods: Sequence[Method]) -> list[int]:
 
 def draws(methods: Sequence[Method], labels: Tensor, log_prior: Tensor, uniform: Sequence[Tensor]) -> Draws:
     """The negatives of each law and m of the methods, with hits; ``uniform`` as :func:`uniform_draws` gives it."""
-    own, law = labels.unsqueeze(1), Uniform(len(log_prior))
+    positive, law = labels.unsqueeze(1), Uniform(len(log_prior))
     drawn: dict[tuple[Law, int], Negatives] = {
-        ("uniform", m): Negatives(ids, log_q_of(law, ids), ids == own)
+        ("uniform", m): Negatives(ids, log_q_of(law, ids), ids == positive)
         for m, ids in zip(uniform_sizes(methods), uniform, strict=True)
     }
     if within := {method.negatives for method in methods if method.law == "batch"}:
@@ -129,15 +129,15 @@ def method_losses(scores: Tensor, labels: Tensor, methods: Sequence[Method], log
     places: list[int] = []
     for part, members in alike(methods):
         rows = torch.cat([scores[i] for i in part])  # a list as an index would be copied to the device at each step
-        own = labels.repeat(len(part))
+        targets = labels.repeat(len(part))
         if members[0].law == "all":
-            each = _full(rows, own, members, labels, log_prior)
+            each = _full(rows, targets, members, labels, log_prior)
         else:
             negatives = drawn[members[0].law, members[0].negatives]
             weights = torch.cat([negative_weights(method, negatives, labels, log_prior) for method in members])
             hits = negatives.hits if members[0].hits == "mask" else torch.zeros_like(negatives.hits)
             ids = negatives.ids.repeat(len(part), 1)
-            pair = rows.gather(1, own.unsqueeze(1)).squeeze(1), rows.gather(1, ids)
+            pair = rows.gather(1, targets.unsqueeze(1)).squeeze(1), rows.gather(1, ids)
             rest: dict[str, Any] = {"hits": hits.repeat(len(part), 1), "reduction": "none"}
             rest["weights"] = weights.to(rows.dtype)
             if members[0].loss == "softmax":
@@ -165,17 +165,17 @@ def alike(methods: Sequence[Method]) -> Iterator[tuple[list[int], list[Method]]]
 def negative_weights(method: Method, negatives: Negatives, labels: Tensor, log_prior: Tensor) -> Tensor:
     """The weights of a sampled loss's negatives [B, m], float64."""
     m, log_q = method.negatives, negatives.log_q
-    own = log_prior[labels].unsqueeze(1)
+    log_prior_y = log_prior[labels].unsqueeze(1)
     match method.weighting:
         case "constant":
             return constant(log_q, m)
         case "importance":
             return importance(log_q, m)
         case "relative":
-            uniform = torch.full_like(own, -math.log(len(log_prior)))
-            return relative(log_q, uniform if method.law == "uniform" else own)
+            uniform = torch.full_like(log_prior_y, -math.log(len(log_prior)))
+            return relative(log_q, uniform if method.law == "uniform" else log_prior_y)
         case "tail":
-            return tail(log_q, m, log_prior[negatives.ids], own)
+            return tail(log_q, m, log_prior[negatives.ids], log_prior_y)
     raise ValueError(f"{method.weighting!r} is no weighting of a sampled loss")
 
 
@@ -192,11 +192,11 @@ def log_margins(method: Method, log_prior: Tensor) -> Tensor:
     return torch.zeros(1, 1, dtype=log_prior.dtype, device=log_prior.device)
 
 
-def _full(rows: Tensor, own: Tensor, members: Sequence[Method], labels: Tensor, log_prior: Tensor) -> Tensor:
+def _full(rows: Tensor, targets: Tensor, members: Sequence[Method], labels: Tensor, log_prior: Tensor) -> Tensor:
     classes = len(log_prior)
     if members[0].loss == "contrastive":
-        hits = torch.zeros_like(rows, dtype=torch.bool).scatter_(1, own.unsqueeze(1), True)
-        positive = rows.gather(1, own.unsqueeze(1)).squeeze(1)
+        hits = torch.zeros_like(rows, dtype=torch.bool).scatter_(1, targets.unsqueeze(1), True)
+        positive = rows.gather(1, targets.unsqueeze(1)).squeeze(1)
         return decoupled(positive, rows, margins=CONTRASTIVE, hits=hits, reduction="none")
     margins = [log_margins(method, log_prior).expand(classes, classes)[labels] for method in members]
-    return pairwise_margin(rows, own, torch.cat(margins).to(rows.dtype), reduction="none")
+    return pairwise_margin(rows, targets, torch.cat(margins).to(rows.dtype), reduction="none")

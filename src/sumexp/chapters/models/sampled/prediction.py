@@ -63,7 +63,7 @@ def predict(
     predictions = [prediction(config.methods[i], prior) for i in progress(range(len(config.methods)))]
     offset = torch.stack(predictions).numpy()
     arrays = {"counts": counts, "offset": offset, "names": np.array(list(members))}
-    arrays["group_offset"] = np.stack([offset[:, own].mean(1) for own in members.values()], 1)
+    arrays["group_offset"] = np.stack([offset[:, group].mean(1) for group in members.values()], 1)
     return Result(arrays)
 
 
