@@ -90,15 +90,13 @@ def same(one: Result, other: Result) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_config_has_one_result_by_any_default_type_and_leaves_global_randomness_alone(name: str) -> None:
+def test_a_config_has_one_result_and_leaves_global_randomness_alone(name: str, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(lambda: torch.set_default_dtype(torch.float32))
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # noqa: NPY002
     case = CASES[name]
     first = case(1)
-    try:
-        torch.set_default_dtype(torch.float64)
-        same(first, case(1))
-    finally:
-        torch.set_default_dtype(torch.float32)
+    torch.set_default_dtype(torch.float64)
+    same(first, case(1))
     if hasattr(case.config, "seed"):
         other = replace(case, config=replace(case.config, seed=case.config.seed + 1))(1)
         assert any((first.arrays[key] != other.arrays[key]).any() for key in first.arrays)

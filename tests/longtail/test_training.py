@@ -166,8 +166,8 @@ def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
     assert (source, grids.task(plan)) == ("cifar-100", residual.train)
     for one in configs:
         assert isinstance(one, Residual)
-        plain = replace(one, imbalance="exp", methods=(Method(),), seed=0, precision="float32")
-        assert plain == Residual()  # all else as published
+        published = replace(one, imbalance="exp", methods=(Method(),), seed=0)
+        assert published == Residual(precision="bfloat16")
     assert len(configs) == 2 * 5 * 7
 
     source, plan = grids.chosen("paper", ["cifar-100-small"])
@@ -185,9 +185,7 @@ def test_errors_are_gathered_by_imbalance_and_method() -> None:
     assert found["step"][other].tolist() == [[3, 4, 5], [9, 10, 11]]
     # Of residual networks with one method a run the same.
     runs = [
-        (Residual("digits", "step", (method,), seed), tables[seed][i : i + 1])
-        for i, method in enumerate((one, other))
-        for seed in (0, 1)
+        (Residual("digits", "step", (m,), s), tables[s][i : i + 1]) for i, m in enumerate((one, other)) for s in (0, 1)
     ]
     again = grids.gathered(runs)
     assert again.keys() == found.keys() == {"step"}
