@@ -166,8 +166,7 @@ def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
     assert (source, grids.task(plan)) == ("cifar-100", residual.train)
     for one in configs:
         assert isinstance(one, Residual)
-        published = replace(one, imbalance="exp", methods=(Method(),), seed=0)
-        assert published == Residual(precision="bfloat16")
+        assert replace(one, imbalance="exp", methods=(Method(),), seed=0) == Residual(precision="bfloat16")
     assert len(configs) == 2 * 5 * 7
 
     source, plan = grids.chosen("paper", ["cifar-100-small"])
