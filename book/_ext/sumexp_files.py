@@ -38,8 +38,7 @@ ICONS = (
 )
 """What the theme's pages and style sheets draw; its whole font is 200 kB."""
 PATH = re.compile(r'(\d+):"[^"]*",?')
-WORDS = "book/words"
-"""The page with a table of words and the pages that they stand for."""
+WORDS = "book/words"  # the page with a table of words and the pages that they stand for
 ROW = re.compile(r"(?m)^\| (.+) \| \{doc\}`([^`]+)`")
 
 

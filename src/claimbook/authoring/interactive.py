@@ -21,8 +21,7 @@ from claimbook.authoring.figures import PALETTE
 from claimbook.authoring.results import check_name, typeset
 from claimbook.store.settings import choice
 
-INK = "ink"
-"""The colour of the text, as black is in a static figure."""
+INK = "ink"  # the colour of the text, as black is in a static figure
 _COLOURS = {**PALETTE, INK: ""}
 
 

@@ -135,13 +135,12 @@ def cached_all(
 
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
     """The runs that come with the book; None if one of them does not."""
-    found = [bundled.find(one) for one in wanted]
-    if not all(found):
+    found = [brought for brought in map(bundled.find, wanted) if brought]
+    if len(found) < len(wanted):
         return None
     return [
         Run(b.key, b.line["config"], b.line["metrics"], b.provenance, b.arrays("arrays"), b.arrays("history"), b)
         for b in found
-        if b
     ]
 
 

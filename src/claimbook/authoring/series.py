@@ -55,9 +55,7 @@ def _tells(name: str, found: set[str | float]) -> bool:
 
 def _cell(value: str | float) -> str:
     """A text in one line; of a number seven digits, nothing for NaN, and zero without a sign."""
-    if isinstance(value, str):
-        return value.replace("\n", " ")
-    return "" if np.isnan(value) else f"{value + 0.0:.7g}"
+    return value.replace("\n", " ") if isinstance(value, str) else f"{value + 0.0:.7g}".replace("nan", "")
 
 
 def _drawn(ax: Axes) -> Iterator[Row]:

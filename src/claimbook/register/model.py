@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
-from math import inf
 from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
@@ -18,6 +17,7 @@ Kind: TypeAlias = Literal[
 Shows: TypeAlias = Literal["statement", "correction", "counterexample"]
 Evidence: TypeAlias = Literal["kernel", "proof", "exact", "quadrature", "sampled", "experiment"]
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
 
 EVIDENCE: Mapping[Evidence, str] = {
     "kernel": "a formal proof, for all parameters, checked by Coq",
@@ -28,9 +28,6 @@ EVIDENCE: Mapping[Evidence, str] = {
     "experiment": "training runs; the interval over seeds is compared with the published value where there is one",
 }
 """Kinds of evidence with what they mean, the strongest first."""
-
-
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
 
 
 class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
@@ -145,13 +142,6 @@ class Finding(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False):
         """The confidence and the margin, in words: ``95 %, no difference within 0.01``."""
         within = self.margin and f"no difference within {self.margin:.2g}"
         return _listed(self.confidence and f"{100 * self.confidence:.4g} %", within)
-
-    @property
-    def gap(self) -> float:
-        """How far the interval lies from the published value: 0 where they meet or nothing is published."""
-        least, most = self.published or (None, None)
-        ends = (-inf if least is None else least) - self.high, self.low - (inf if most is None else most)
-        return max(0.0, *ends)
 
 
 class Test(BaseModel, extra="forbid", frozen=True):

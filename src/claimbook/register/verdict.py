@@ -94,13 +94,15 @@ def _named(test: Test) -> str:
 
 def _shortfall(test: Test) -> str:
     """By how much an experiment misses the paper's finding."""
-    return "; ".join(
-        f"measured {_interval(finding)}: {finding.gap:.3g} away from the paper's "
-        + " to ".join(dict.fromkeys("…" if end is None else f"{end:.3g}" for end in finding.published))
-        + (f" ({finding.ran})" if finding.ran else "")
-        for finding in test.findings
-        if finding.verdict == "excluded" and finding.published
-    )
+    missed = []
+    for finding in test.findings:
+        if finding.verdict == "excluded" and finding.published:
+            least, most = finding.published
+            gap = max(0.0 if least is None else least - finding.high, 0.0 if most is None else finding.low - most, 0.0)
+            ends = " to ".join(dict.fromkeys("…" if end is None else f"{end:.3g}" for end in (least, most)))
+            ran = f" ({finding.ran})" if finding.ran else ""
+            missed.append(f"measured {_interval(finding)}: {gap:.3g} away from the paper's {ends}{ran}")
+    return "; ".join(missed)
 
 
 def _measured(claim: Claim, tests: Sequence[Test]) -> str:

@@ -13,6 +13,7 @@ from claimbook.cli.commands import app
 from claimbook.pipeline.plan import chapters_of
 from claimbook.register import page as drawn
 from claimbook.register.model import Finding, Test
+from claimbook.register.verdict import _shortfall
 
 ROOT = Path(__file__).parents[3]
 
@@ -133,20 +134,22 @@ def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("published", "gap"),
+    ("published", "missed"),
     [
-        ((1.0, 1.0), 0.0),
-        ((3.5, 3.5), 0.5),
-        ((None, 0.5), 0.5),  # "at most 1/2", the interval begins at 1
-        ((None, 1.0), 0.0),
-        ((4.0, None), 1.0),
-        ((3.0, None), 0.0),
-        ((0.0, 0.75), 0.25),
-        (None, 0.0),
+        ((1.0, 1.0), ""),
+        ((3.5, 3.5), "0.5 away from the paper's 3.5"),
+        ((None, 0.5), "0.5 away from the paper's … to 0.5"),  # "at most 1/2", the interval begins at 1
+        ((None, 1.0), ""),
+        ((4.0, None), "1 away from the paper's 4 to …"),
+        ((3.0, None), ""),
+        ((0.0, 0.75), "0.25 away from the paper's 0 to 0.75"),
+        (None, ""),
     ],
 )
-def test_gap_between_an_interval_and_what_is_published(published, gap):
-    assert Finding(estimate=2, low=1, high=3, published=published).gap == gap
+def test_gap_between_an_interval_and_what_is_published(published, missed):
+    finding = {"estimate": 2, "low": 1, "high": 3, "published": published}
+    said = _shortfall(Test.model_validate(shown("statement", "experiment", findings=[finding])))
+    assert said == (f"measured 2, interval 1 to 3: {missed}" if missed else "")
 
 
 @pytest.mark.parametrize("high", [float("inf"), float("nan")])
