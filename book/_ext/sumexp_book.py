@@ -55,7 +55,7 @@ def add_cards(app: Sphinx, doctree: nodes.document) -> None:
 def mark_words(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
     """Turn links to claims that stand alone in brackets into marks at the word before."""
     if body := context.get("body"):
-        context["body"] = BRACKETS.sub(lambda found: JOINER + COMMA.sub(JOINER, found[1]).replace(*MARKED), body)
+        context["body"] = BRACKETS.sub(lambda match: JOINER + COMMA.sub(JOINER, match[1]).replace(*MARKED), body)
 
 
 @cache
@@ -75,8 +75,8 @@ def explained(env: BuildEnvironment) -> dict[str, drawn.Erratum]:
     """The errata that pages explain, by label, with addresses relative to the page being read."""
     pages = sorted(name for name in env.found_docs if name.startswith("book/errata/"))
     texts = ((name, Path(env.doc2path(name)).read_text("utf-8")) for name in pages)
-    found = (drawn.read_errata(text, env.app.builder.get_relative_uri(env.docname, name)) for name, text in texts)
-    return {label: erratum for page in found for label, erratum in page.items()}
+    errata = (drawn.read_errata(text, env.app.builder.get_relative_uri(env.docname, name)) for name, text in texts)
+    return {label: erratum for page in errata for label, erratum in page.items()}
 
 
 class RegisterNumber(SphinxRole):
@@ -163,8 +163,8 @@ class Figures(SphinxTransform):
         page, number = self.env.docname, 0
         notebook = parsed(self.app, f"{page}.ipynb") or {"cells": ()}
         shown = (out for cell in notebook["cells"] for out in cell.get("outputs", ()) if SVG in out.get("data", {}))
-        cells = [one for one in self.document.findall(nodes.container) if one.get("nb_element") == "cell_code"]
-        places = [(cell, one) for cell in cells for one in cell.findall(nodes.container) if one.get("mime_type") == SVG]
+        cells = [node for node in self.document.findall(nodes.container) if node.get("nb_element") == "cell_code"]
+        places = [(cell, box) for cell in cells for box in cell.findall(nodes.container) if box.get("mime_type") == SVG]
         for (cell, place), output in zip(places, shown, strict=True):
             if name := (about := noted(output)).get("figure"):
                 number += 1

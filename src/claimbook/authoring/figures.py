@@ -110,8 +110,8 @@ def svg(fig: Figure, name: str, alt: str) -> str:
     with plt.rc_context({"svg.hashsalt": name}):
         fig.savefig(file, format="svg", transparent=True)
     text = file.getvalue().replace("#000000", "currentColor").replace("xlink:href", "href")
-    for found, put in _CHANGES.items():
-        text = re.sub(found, put, text, flags=re.DOTALL)
+    for pattern, replacement in _CHANGES.items():
+        text = re.sub(pattern, replacement, text, flags=re.DOTALL)
     text = re.sub(r"<g([^>]*)>((?:<use [^>]*/>)+)</g>", _with_style_once, text)
     text = re.sub(r"-?\d+\.\d+", lambda number: f"{float(number[0]):.4g}", text)
     text = re.sub(r'( id="|href="#|url\(#)', rf"\1{name}-", text)
@@ -156,8 +156,8 @@ def _show_hidden_labels(panels: Sequence[Any], columns: int) -> None:
     """Give each panel the labels that it shared: those of the leftmost in its row and the lowest in its column."""
     places = [(ax.get_subplotspec().rowspan.start, ax.get_subplotspec().colspan.start, ax) for ax in panels]
     for number, (row, column, ax) in enumerate(places):
-        left = next(other for of, _, other in places if of == row)
-        in_column = [other for _, of, other in places if of == column]
+        left = next(panel for its_row, _, panel in places if its_row == row)
+        in_column = [panel for _, its_column, panel in places if its_column == column]
         if len(ax.get_shared_y_axes().get_siblings(ax)) > 1 and number % columns == 0:
             ax.yaxis.set_tick_params(labelleft=True)
             ax.set_ylabel(ax.get_ylabel() or left.get_ylabel())

@@ -139,7 +139,7 @@ def _short(values: ArrayLike) -> Any:
 def _formulas(words: str) -> Markup:
     """Words as HTML; formulas of letters, with scripts, need no MathJax, and so are there at once."""
     formula = r'<span class="by-hand-formula">{}</span>'
-    html = re.sub(r"\$(.+?)\$", lambda found: formula.format(found[1].replace("-", "−")), escape(words))
+    html = re.sub(r"\$(.+?)\$", lambda match: formula.format(match[1].replace("-", "−")), escape(words))
     for sign, tag in (("_", "sub"), (r"\^", "sup")):
         html = re.sub(rf"{sign}(?:\{{(.*?)\}}|(\w))", rf"<{tag}>\1\2</{tag}>", html)
     return Markup(html)

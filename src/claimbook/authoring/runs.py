@@ -121,7 +121,7 @@ def cached_all(
         computation(task, config, data=names, code=code, device=device)
         for config, names in zip(configs, read_by, strict=True)
     ]
-    runs = [read(entry) if (entry := default().find(one)) else None for one in wanted]
+    runs = [read(entry) if (entry := default().find(asked)) else None for asked in wanted]
     for names in set(read_by):
         places = [place for place, others in enumerate(read_by) if others == names]
         if not all(runs[place] for place in places):
@@ -135,12 +135,12 @@ def cached_all(
 
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
     """The runs that come with the book; None if one of them does not."""
-    found = [brought for brought in map(bundled.find, wanted) if brought]
-    if len(found) < len(wanted):
+    brought = [run for run in map(bundled.find, wanted) if run]
+    if len(brought) < len(wanted):
         return None
     return [
         Run(b.key, b.line["config"], b.line["metrics"], b.provenance, b.arrays("arrays"), b.arrays("history"), b)
-        for b in found
+        for b in brought
     ]
 
 

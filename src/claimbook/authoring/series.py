@@ -46,11 +46,11 @@ def table(fig: Figure) -> str:
     return file.getvalue()
 
 
-def _tells(name: str, found: set[str | float]) -> bool:
+def _tells(name: str, values: set[str | float]) -> bool:
     """Whether a column is needed: panels or kinds if there are several, series if any has a name."""
     if name in ("panel", "kind"):
-        return len(found) > 1
-    return any(isinstance(value, str) for value in found) if name == "series" else found != {""}
+        return len(values) > 1
+    return any(isinstance(value, str) for value in values) if name == "series" else values != {""}
 
 
 def _cell(value: str | float) -> str:
@@ -63,9 +63,9 @@ def _drawn(ax: Axes) -> Iterator[Row]:
     parts = {part for group in ax.containers for part in group.get_children()}
     others = [child for child in ax.get_children() if child.get_visible() and child not in parts]
     artists: list[Any] = [*ax.containers, *others]
-    found = [(artist, rows) for artist in artists if (rows := list(_rows(ax, artist)))]
+    data = [(artist, rows) for artist in artists if (rows := list(_rows(ax, artist)))]
     columns = {side: _column(ax, side) for side in ("x", "y")}
-    for number, (artist, rows) in enumerate(found, 1):
+    for number, (artist, rows) in enumerate(data, 1):
         label = str(artist.get_label() or "_")
         for row in rows:
             named: dict[str, str | float] = {"series": float(number) if label.startswith("_") else label}

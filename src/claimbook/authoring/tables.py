@@ -16,7 +16,7 @@ def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, c
     """
     cells = [[str(cell) for cell in row] for row in rows]
     if wrong := [row for row in cells if len(row) != len(head)]:
-        raise ValueError(f"the row {wrong[0]} has {len(wrong[0])} cells and the head {len(head)}: give one a column")
+        raise ValueError(f"the row {wrong[0]} has {len(wrong[0])} cells and the head {len(head)}: make them equal")
     sides = ("left",) * left + ("right",) * (len(head) - left)
     html, text = (
         tabulate(cells, list(head), tablefmt=form, disable_numparse=True, colalign=sides) for form in ("html", "plain")

@@ -34,8 +34,8 @@ class Erratum:
 
 def read_errata(text: str, page: str) -> dict[str, Erratum]:
     """The errata of a page in Markdown, by label; raises `ValueError` if one has no weight of `WEIGHTS`."""
-    found = _ERRATUM.findall(text)
-    errata = {n.upper(): Erratum(n.upper(), title, weight, f"{page}#erratum-{n}") for n, title, weight in found}
+    listed = _ERRATUM.findall(text)
+    errata = {n.upper(): Erratum(n.upper(), title, weight, f"{page}#erratum-{n}") for n, title, weight in listed}
     if wrong := [erratum for erratum in errata.values() if erratum.weight not in WEIGHTS]:
         raise ValueError(
             f"the weight of erratum {wrong[0].label} is {wrong[0].weight!r}; expected a heading, and a line "
