@@ -1,5 +1,7 @@
 """The command ``sumexp``: ``audit`` and ``data`` are of the library, all others of `claimbook`, which needs more."""
 
+import contextlib
+import io
 import os
 import runpy
 import sys
@@ -22,7 +24,12 @@ The commands of the last lines need more; for them, {INSTALL}"""
 
 
 def main() -> None:
-    """Run the command line; an error of the user's input is one message on stderr and exit code 1."""
+    """Run the command line; an error of the user's input is one message on stderr and exit code 1.
+
+    The exit code is 130 for Ctrl-C and 141 for a closed pipe.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names of classes and files may have any letters
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         match sys.argv[1:]:
             case ["audit", *arguments]:
@@ -41,12 +48,21 @@ def main() -> None:
                 print(USAGE)
             case _:
                 runpy.run_module("claimbook.cli", run_name="__main__", alter_sys=True)
+        print(end="", flush=True)  # raises here if the pipe is closed, not at the interpreter's end
     except ModuleNotFoundError as error:
         if (error.name or "sumexp").partition(".")[0] in ("sumexp", "claimbook"):
             raise
         _fail(f"{error.name} is not installed; to have all that the commands need, {INSTALL}")
     except KeyboardInterrupt:
         _fail("interrupted", 130)
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # the rest is flushed to nowhere at exit
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            _fail("the output was closed before all was printed", 141)
+        if sys.argv[1] not in ("audit", "data"):
+            raise
+        _fail(str(error))
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:

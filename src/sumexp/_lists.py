@@ -37,11 +37,13 @@ def entries(name: str, values: object) -> tuple[Tensor, Tensor, tuple[int, ...]]
     shape = tuple(matrix.shape)
     if len(shape) != 2:
         raise ValueError(f"{name} is sparse of shape {shape}; it must be [B, L]")
+    marks = matrix.dtype in (torch.bool, np.bool_)  # twice true is true; other entries of a place add up
     if by_torch:
-        full = checks.widest(matrix.detach().to_sparse_coo()).coalesce()
-        (row, column), value = full.indices(), full.values()
+        full = matrix.detach().to_sparse_coo()
+        full = (full if marks else checks.widest(full)).coalesce()
+        (row, column), value = full.indices(), checks.widest(full.values())
     else:
-        full = matrix.tocsr(copy=True)
+        full = (matrix if marks else matrix.astype(np.float64)).tocsr(copy=True)
         full.sum_duplicates()
         row = torch.from_numpy(np.repeat(np.arange(shape[0]), np.diff(full.indptr)))
         column, value = torch.from_numpy(full.indices.astype(np.int64)), torch.from_numpy(full.data.astype(np.float64))
@@ -72,7 +74,7 @@ def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
     if isinstance(lists, set | frozenset | dict):
         raise ValueError(f"{name} is a {type(lists).__name__}, which has no order; give one list for each row")
     try:
-        rows = [row if isinstance(row, Tensor | np.ndarray | list | tuple) else list(row) for row in lists]
+        rows = [row if isinstance(row, Tensor | np.ndarray | list | tuple | dict) else list(row) for row in lists]
         lengths = torch.from_numpy(np.fromiter(map(len, rows), np.int64, len(rows)))
         values = _joined(name, rows)
         shape = len(rows), max(1, int(lengths.max())) if rows else 1
@@ -85,6 +87,33 @@ def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
     except (TypeError, ValueError, RuntimeError):
         given = reprlib.repr(lists)
         raise ValueError(f"{name} must be lists of numbers, one list for each row, got {given}") from None
+
+
+def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor) -> Tensor:
+    """Values of the items of lists, padded as these are to ``items`` [B, T].
+
+    Raises:
+        ValueError: if there are not as many in each row, or a set or a dict has no order.
+    """
+    padded = pad_lists(name, values, padding)
+    if padded.shape != items.shape:
+        raise ValueError(f"{name} have the shape {tuple(padded.shape)}, the items {tuple(items.shape)}")
+    if not isinstance(values, Tensor | np.ndarray):
+        check_ordered(name, values)
+        for row, (some, others) in enumerate(zip(lists, values, strict=True)):
+            if len(some) != len(others):
+                raise ValueError(f"list {row} has {len(some)} items and {len(others)} {name}; give one for each item")
+    return padded
+
+
+def check_ordered(name: str, lists: Any) -> None:
+    """Check that rows are lists: sets and dicts have no order of items.
+
+    Raises:
+        ValueError: if one is not.
+    """
+    if not isinstance(lists, Tensor | np.ndarray) and any(isinstance(row, set | frozenset | dict) for row in lists):
+        raise ValueError(f"{name} holds a set or a dict, whose items have no order; give lists")
 
 
 def _joined(name: str, lists: list[Any]) -> Tensor:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sumexp._command import main as sumexp
 from sumexp.audit import AuditError, audit, inputs
 from sumexp.audit._command import main, parser
 from sumexp.audit._report import write
@@ -54,17 +55,19 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_a_bare_installation_writes_a_report(tmp_path: Path) -> None:
-    report, given = tmp_path / "report.html", tmp_path / "counts.npy"
+    report, given = tmp_path / "report.html", tmp_path / "zählt.npy"
     np.save(given, COUNTS)
     arguments = ["audit", str(given), "--weights", "constant", "-m", "16", "--output", str(report)]
-    done = subprocess.run([sys.executable, "-c", BARE, *arguments], capture_output=True, text=True, check=False)
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}  # as in a pipe, where no locale says otherwise
+    done = subprocess.run([sys.executable, "-c", BARE, *arguments], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     names = ["read", "audited", "Wrong:", "minimum", "negatives", "faults", "advice", "report"]
     assert [line.split()[0] for line in lines if line[0] != " "] == names
+    assert lines[0].startswith(r"read      z\xe4hlt.npy: counts, classes by position (0: 400,")
     assert max(map(len, lines[:-1])) <= 84
     assert done.stderr == "\n"  # none of the book's machinery
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["counts.npy", "report.html", "report.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json", "zählt.npy"]
 
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:
@@ -159,6 +162,9 @@ def test_names_are_names_and_no_patterns(
         ("A.CSV", "item,count\n1,3\n0,5\n"),
         ("a.csv", "count, item\n3, 1 \n 5, 0\n"),
         ("a.csv", "label\n" + "0.0\n" * 5 + "1.0\n" * 3),  # as pandas writes numbers where one was missing
+        ("a.csv", "label,v\n" + "0,7\n" * 4 + "0.00,7\n" + "1.0,8\n" * 3),
+        ("a.csv", "item,count\n1.00,3\n0.00,5.0\n"),
+        ("a.csv", "item,count\r0,5\r1,3"),
     ],
 )
 def test_separators_blanks_and_names_of_files_are_no_guess(name: str, text: str, tmp_path: Path) -> None:
@@ -211,6 +217,11 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
     assert inputs.tally(path, ids="b").counts.tolist() == [30, 10]
     with pytest.raises(AuditError, match="no other column 'c'"):
         inputs.tally(path, ids="c")
+    path.write_text("0,30\n1,10\n")
+    assert inputs.tally(path, "2", "counts", ids="1").counts.tolist() == [30, 10]
+    path.write_text("genre,count\nrock,3\nfolk,4\nall,7\n")
+    assert inputs.tally(path).says.endswith("(rock: 3, folk: 4, all: 7)")
+    assert "; 'all' has as many as all others: is it their total?, in the order" in inputs.tally(path).says
     path.write_text("genre,count\nrock,3\nfolk,4\n")
     assert inputs.tally(path).says.endswith("ids are 'genre', in the order of the file (rock: 3, folk: 4)")
     line = fails(
@@ -325,6 +336,13 @@ def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
             f"line 3: count is '{10**16}'; a count is a whole number from 0 to 9e15",
         ),
         ("a.csv", "label\n0\n0\n-2\n", "line 4: label is '-2'; the classes are 0.."),
+        (
+            "a.csv",
+            "item;count\n0;3\n1;50.000\n",
+            "line 3: count is '50.000'; a count is a whole number from 0 to 9e15, in ",
+        ),
+        ("a.csv", "item,count\n0,3\n1,2\n0.0,4\n", "3 rows of counts, but 2 different values of item"),
+        ("a.csv", "\nitem,count\n0,3\n", "a.csv begins with an empty line"),
         ("a.csv", "", "a.csv is empty"),
         ("a.csv", "count\n", "a.csv has no rows"),
         ("a.csv", "label\n2\n2\n0\nn/a\n", "line 5: label is 'n/a'; most labels are whole numbers"),
@@ -370,7 +388,10 @@ def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: py
     assert "is no array in NumPy's format: mmap length is greater than file size" in fails(capsys, path, "-m", 4)
 
 
-@pytest.mark.parametrize("error, code", [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (MemoryError(), 1)])
+@pytest.mark.parametrize(
+    "error, code",
+    [(KeyboardInterrupt(), 130), (BrokenPipeError(), 141), (MemoryError(), 1), (OSError(28, "No space left"), 1)],
+)
 def test_what_ends_the_command_is_one_line(
     error: BaseException, code: int, table: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -378,8 +399,9 @@ def test_what_ends_the_command_is_one_line(
         raise error
 
     monkeypatch.setattr("sumexp.audit._command.audit", fails)
+    monkeypatch.setattr(sys, "argv", ["sumexp", "audit", str(table), "-m", "4"])
     with pytest.raises(SystemExit) as ended:
-        main([str(table), "-m", "4"])
+        sumexp()
     assert ended.value.code == code
     assert len(capsys.readouterr().err.splitlines()) == 1
 

@@ -125,7 +125,8 @@ def test_lists_of_another_system_by_hand() -> None:
     assert ranking.ndcg(Retrieved(torch.tensor([[9, 0, -1, -1]])), labels, 5).item() == pytest.approx(
         1 / log2(3) / ideal
     )
-    assert ranking.ndcg(Retrieved([[0, 9]]), labels).item() == pytest.approx(1 / ideal)
+    for k in (None, 10**9):  # a sum to k took 8 GB
+        assert ranking.ndcg(Retrieved([[0, 9]]), labels, k).item() == pytest.approx(1 / ideal)
     assert ranking.precision(Retrieved([[0, 9]]), labels, 5).item() == 1 / 5
     assert ranking.rank(Retrieved([[4, 7], [7, 4]]), [4, 5]).tolist() == [1, inf]
     assert ranking.recall(Retrieved([[4, 7, 5]]), Labels([[5, 8]]), 2, exclude=[[4]]).item() == 1 / 2
@@ -134,6 +135,8 @@ def test_lists_of_another_system_by_hand() -> None:
     for retrieved, message in (
         (Retrieved([[1, 1]]), "list 0 retrieves an item twice"),
         (Retrieved([[1, 2]], [[0.5]]), r"scores have the shape \(1, 1\), the items \(1, 2\)"),
+        (Retrieved([[1, 2], [3, 4]], [[0.5, 0.1], [0.2]]), "list 1 has 2 items and 1 scores; give one for each item"),
+        (Retrieved([{1, 2}]), "items holds a set or a dict, whose items have no order"),
         (Retrieved([[1], [2]]), "there are labels of 1 lists and scores of 2"),
         (Retrieved([[0.5]]), r"items must be integers \[B, K\]"),
         (Retrieved([[0]], [[float("nan")]]), "a score of list 0 is NaN"),
@@ -156,7 +159,7 @@ def test_lists_without_a_relevant_item() -> None:
             alone = getattr(ranking, name.split("@")[0])(scores, of, *([2] if "@" in name else []), empty="skip")
             assert skipped[name].tolist() == alone.tolist() == without[name].tolist()
             assert zero[name].tolist() == [without[name][0], 0, without[name][1]]
-    assert ranking.recall(scores, lists, 2, empty=1.0).tolist() == [1, 1, 0.5]
+    assert ranking.recall(scores, lists, 2, empty=np.float32(1)).tolist() == [1, 1, 0.5]  # type: ignore[arg-type]
     assert ranking.mean_reciprocal_rank(scores, lists, empty=0).item() == pytest.approx(1 / 2)
     assert ranking.recall(scores, lists, 2, exclude=[[1], [], []], empty="skip").tolist() == [1 / 2]
     for rule in ("none", -1, None, True + 1):
@@ -181,6 +184,7 @@ def test_several_metrics_are_each_metric() -> None:
     for metric, message in (
         ("mrr", "metric is 'mrr'; expected one of"),
         ("ndcg@x", "metric is 'ndcg@x'"),
+        ("ndcg@", "metric is 'ndcg@'; after @ give the number of places"),
         ("recall", "k is None"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import coo_array
 from torch import Tensor
 
 from sumexp import ranking
@@ -167,6 +168,8 @@ def test_lists_of_any_kind_keep_all_digits_of_their_gains() -> None:
         (np.array([[0, 2], [1, -1]]), np.array([[0.1, 0.2], [0.7, 0.0]])),
     ):
         assert ranking.dcg(scores, Labels(lists, worth)).tolist() == wanted.tolist()  # type: ignore[arg-type]
+    bytes_twice = coo_array((np.full(4, 100, np.int8), ([0, 0, 1, 1], [0, 0, 1, 1])), shape=(2, 4))
+    assert ranking.dcg(scores, bytes_twice).tolist() == [200, 200]  # -56 in their own type
 
 
 def test_arrays_are_as_good_as_tensors_and_lists_are_named() -> None:
@@ -250,7 +253,10 @@ GOOD = torch.zeros(2, 3)
         (Labels([[0.5], [1.0]]), r"the lists must hold integers, int32 or int64"),  # type: ignore[list-item]
         (Labels(torch.tensor([0, 1])), r"as a tensor \[B, T\], got torch.int64 of shape \(2,\)"),
         (Labels([0, 1]), "lists must be lists of numbers, one list for each row"),  # type: ignore[list-item]
-        (Labels([[0], [1]], [[1.0]]), r"gains have the shape \(1, 1\), the lists \(2, 1\)"),
+        (Labels([[0], [1]], [[1.0]]), r"gains have the shape \(1, 1\), the items \(2, 1\)"),
+        (Labels([[0, 1], [2]], [[1.0, 2.0], [3.0, 4.0]]), "list 1 has 1 items and 2 gains; give one for each item"),
+        (Labels([{0, 1}, {2}], [[1.0, 2.0], [3.0]]), "lists holds a set or a dict, whose items have no order"),
+        (Labels([{0: 3.0}, {1: 2.0}]), "lists must be lists of numbers"),  # whose gains would be lost
         (Labels([[0], [1]], [[1.0], [0.0]]), "the gains of labels must be finite and > 0; leave out"),
         (Labels([[0], [1]], [[1.0], [nan]]), "the gains of labels must be finite and > 0"),
         (Labels([[0], [1]], [[1.0], [inf]]), "the gains of labels must be finite and > 0"),

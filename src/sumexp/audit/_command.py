@@ -1,14 +1,12 @@
 """The command ``sumexp audit``; it needs no optional dependency."""
 
 import argparse
-import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -75,28 +73,12 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; an error is one line on stderr.
-
-    The exit code is 1 for a wrong argument or too little memory, 130 for Ctrl-C, 141 for a closed pipe.
-    """
+    """Run the command; an error is one line on stderr, and the exit code 1, for too little memory too."""
     try:
         _run(parser().parse_args(arguments))
-        sys.stdout.flush()  # raises here if the pipe is closed, not at the interpreter's end
-    except AuditError as error:
-        _end(str(error), 1)
-    except KeyboardInterrupt:
-        _end("interrupted", 130)
-    except BrokenPipeError:
-        with contextlib.suppress(OSError, ValueError):  # the rest is flushed to nowhere at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        _end("the output was closed before all was printed", 141)
-    except MemoryError as error:
-        _end(f"not enough memory: {str(error) or 'give fewer classes or examples'}", 1)
-
-
-def _end(message: str, code: int) -> NoReturn:
-    print(f"error: {message}", file=sys.stderr)
-    sys.exit(code)
+    except (AuditError, MemoryError) as error:
+        print(f"error: {str(error) or 'not enough memory: give fewer classes or examples'}", file=sys.stderr)
+        sys.exit(1)
 
 
 def _run(options: argparse.Namespace) -> None:

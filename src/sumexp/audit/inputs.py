@@ -149,7 +149,7 @@ def tally(
             found = _of_labels(values.reshape(-1), classes, path)
             return Tally(found, None, f"{values.size:,} labels of {path.name}{_first(found)}")
         _as_many(path, len(values) if values.ndim else 1, classes)
-        return Tally(values, None, f"{path.name} by position{_first(values)}")
+        return Tally(values, None, f"{path.name}: counts, classes by position{_first(values)}")
     _exists(path)
     with _opened(path, header, [each for each in (column, ids) if each]) as table:
         if optional:
@@ -203,9 +203,8 @@ class _Table:
                 which = ", ".join(columns) if self.named else f"1 to {len(columns)}, without names"
                 raise AuditError(f"{self.path} has the columns {which}; say which with --column")
             name = (known or columns)[0]
-        elif name not in columns and not self.named and name.isdigit() and 1 <= int(name) <= len(columns):
-            name = columns[int(name) - 1]
-        elif name not in columns:
+        name = self._called(name)
+        if name not in columns:
             raise AuditError(f"{self.path} has no column {name!r}; it has {', '.join(columns)}")
         if self.types[name].endswith("]") or self.types[name].startswith(("STRUCT", "MAP", "UNION")):
             raise AuditError(
@@ -213,6 +212,12 @@ class _Table:
                 "(explode or unnest it)"
             )
         return name
+
+    def _called(self, name: str) -> str:
+        """The name of a column that is given by its place from 1, if the table has no names."""
+        columns = list(self.types)
+        by_place = name not in columns and not self.named and name.isdigit() and 1 <= int(name) <= len(columns)
+        return columns[int(name) - 1] if by_place else name
 
     def holds_labels(self, name: str) -> bool:
         """Whether a column has a label for each example, or a count for each class.
@@ -235,11 +240,13 @@ class _Table:
         """A row for each class."""
         number = f"TRY_CAST({_quoted(name)} AS DOUBLE)"
         good = f"({number} >= 0 AND {number} = floor({number}) AND {number} < 9e15)"
+        if self.types[name] == "VARCHAR":  # 50.000 may be 50,000
+            good = f"({good} AND NOT regexp_full_match(trim({_quoted(name)}), '[^.]*[.]000'))"
         total, bad = self.row(f"count(*), count(*) FILTER (WHERE NOT coalesce({good}, false))")
         if not total:
             raise AuditError(f"{self.path} has no rows")
         if bad:
-            raise self.wrong(name, good, "a count is a whole number from 0 to 9e15")
+            raise self.wrong(name, good, "a count is a whole number from 0 to 9e15, in digits alone")
         values = self.arrays(f"CAST({number} AS BIGINT) AS c")["c"]
         read, others = f"{self.path.name}: counts are {name!r}", [c for c in self.types if c != name]
         column = self._ids(ids, others, total)
@@ -253,6 +260,8 @@ class _Table:
             raise self.wrong(column, _whole(_quoted(column)), MOSTLY.format("ids"))
         if words:
             _as_many(self.path, total, classes)
+            if total > 2 and 2 * values[-1] == values.sum():
+                read += f"; {called[-1]!r} has as many as all others: is it their total?"
             gap = "" if ids else f"the rows are named by {column!r}; if they are in that order, say --ids {column}"
             return Tally(values, called, f"{read}, in the order of the file{_first(values, called)}", gap)
         ids_found = called.astype(np.int64)
@@ -281,7 +290,7 @@ class _Table:
                 several = f"{' and '.join(known)} could be the ids of the classes; say --ids {' or '.join(known)}"
                 none = f"no column has another value in each of the {rows:,} rows: sum the counts of each class"
                 raise AuditError(f"{self.path}: {several if known else none}, or --ids position for the order of rows")
-        column = ids or known[0]
+        column = self._called(ids or known[0])
         if column not in others:
             raise AuditError(f"{self.path} has no other column {column!r}; it has {', '.join(others)}")
         if (different := self._different(column)) < rows:
@@ -302,7 +311,7 @@ class _Table:
         return others and f"; not read: {others}"
 
     def _different(self, name: str) -> int:
-        return int(self.row(f"count(DISTINCT {_quoted(name)})")[0])
+        return int(self.row(f"count(DISTINCT {_name(_quoted(name))})")[0])
 
     def _words(self, name: str) -> int:
         """How many values of a column are not whole numbers."""
@@ -312,7 +321,8 @@ class _Table:
         """A row for each example: it is read once, and each different value is checked once."""
         value = _quoted(name)
         self.connection.execute(
-            f"CREATE TEMP TABLE seen AS SELECT {value} AS v, count(*) AS n FROM {self.source} GROUP BY v"
+            f"CREATE TEMP TABLE seen AS SELECT {_name('v')} AS v, sum(n)::BIGINT AS n FROM "
+            f"(SELECT {value} AS v, count(*) AS n FROM {self.source} GROUP BY 1) GROUP BY 1"
         )
         total, most_often, empty, words = (
             int(found or 0)
@@ -334,13 +344,13 @@ class _Table:
             raise AuditError(f"{self.path}: each value of {name!r} is there once; if each is the label of an example, "
                              f"say --holds labels{hint}")  # fmt: skip
         if words:
-            rows = self.arrays(f"n AS c, {_name('v')} AS v", "seen ORDER BY c DESC, seen.v")
+            rows = self.arrays("n AS c, v", "seen ORDER BY c DESC, v")
             gap = f"the words of {name!r} are numbered by falling frequency; number them as the columns"
             return Tally(rows["c"], rows["v"], f"{read}, words by falling frequency{_first(rows['c'], rows['v'])}", gap)
         most = classes if classes is not None else MOST
         if self.row(f"count(*) FILTER (WHERE NOT {_among('v', most)})", "seen")[0]:
             raise self.wrong(name, _among(value, most), f"the classes are 0..{most - 1}: number them from 0")
-        rows = self.arrays("TRY_CAST(v AS BIGINT) AS y, sum(n)::BIGINT AS c", "seen GROUP BY y")
+        rows = self.arrays("TRY_CAST(v AS BIGINT) AS y, n AS c", "seen")
         largest, different = int(rows["y"].max()), len(rows["y"])
         if classes is None:
             _dense(largest, different, self.path)
@@ -403,7 +413,7 @@ def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str
     between = next((sign for sign in ("\t,;|" if _kind(path) == ".tsv" else ",;\t|") if sign in line), ",")
     first, then = (next(csv.reader([each], delimiter=between), []) for each in (line, second))
     if not any(first):
-        raise AuditError(f"{path} is empty")
+        raise AuditError(f"{path} begins with an empty line; remove it")
     if header is None:
         numeric, below = any(map(_is_number, first)), any(map(_is_number, then))
         names = {name.lower() for name in first} & {*COUNTS, *LABELS, *(name.lower() for name in known)}
@@ -439,9 +449,9 @@ def _quoted(name: str) -> str:
 
 
 def _whole(value: str) -> str:
-    """Whether a value is a whole number: 7, or 7.0, which pandas writes where one was missing; not 007, nor 7.5."""
-    text, number = f"trim(CAST({value} AS VARCHAR))", f"CAST(TRY_CAST({value} AS BIGINT) AS VARCHAR)"
-    return f"coalesce({text} = {number} OR {text} = {number} || '.0', false)"
+    """Whether a value is a whole number: 7, or 7.0 and 7.00, as floats and decimals; not 007, 7.5, nor 7.000."""
+    text = f"regexp_full_match(trim(CAST({value} AS VARCHAR)), '(0|-?[1-9][0-9]*)([.]00?)?')"
+    return f"coalesce({text} AND TRY_CAST({value} AS BIGINT) IS NOT NULL, false)"
 
 
 def _name(value: str) -> str:

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str]) -> None:
                 fetch(options.names, options.data)
             case "verify":
                 verify(options.names, options.data)
-    except (datasets.DataError, OSError) as error:
+    except datasets.DataError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
 

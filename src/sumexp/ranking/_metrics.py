@@ -1,6 +1,7 @@
 """Ranking metrics of a batch of score lists, with a stated rule for ties. The arguments are defined by the package."""
 
 from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
 import torch
@@ -238,9 +239,9 @@ def evaluate(
     checks.argument("metrics", metrics, Sequence[str])
     asked: dict[str, tuple[str, int | None]] = {}
     for metric in metrics:
-        name, _, k = metric.partition("@")
+        name, at, k = metric.partition("@")
         checks.choice("metric", name, list(METRICS))
-        if k and not k.isdecimal():
+        if at and not k.isdecimal():
             raise ValueError(f"metric is {metric!r}; after @ give the number of places, as in {name}@10")
         asked[metric] = name, int(k) if k else None
     return _values(asked, scores, relevant, ties, mask, exclude, empty)
@@ -274,7 +275,7 @@ def _values(
     empty: Empty = "error",
 ) -> dict[str, Tensor]:
     """Metrics, each by its name and k, in one pass over the scores."""
-    if not (empty in ("error", "skip") or (isinstance(empty, int | float) and 0 <= empty <= 1)):
+    if not (empty in ("error", "skip") or (isinstance(empty, Real) and 0 <= empty <= 1)):
         raise ValueError(f"empty is {empty!r}; it must be 'error', 'skip' or a number from 0 to 1")
     faults, names = Faults(), {name for name, _ in asked.values()}
     length = _length(scores)
@@ -310,7 +311,8 @@ def _values(
         settled = part.settled(ties)
         there.append((part.gains > 0).any(-1))
         for key, (name, k) in asked.items():
-            last = max(length, part.gains.shape[1]) if k is None else k
+            longest = max(length, part.gains.shape[1])
+            last = longest if k is None else k if name == "precision" else min(k, longest)
             values[key].append(METRICS[name](settled, last))
     some = torch.cat(there) if some is None else some
     return {key: _of_empty(torch.cat(value), some, empty, what, faults) for key, value in values.items()}

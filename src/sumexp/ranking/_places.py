@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp._lists import Sparse, entries, in_rows, pad_lists
+from sumexp._lists import Sparse, check_ordered, entries, in_rows, pad_along, pad_lists
 from sumexp.ranking._counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
 from sumexp.ranking._scores import Faults, Matrix, check_scores, lowest, note_nan
 
@@ -72,9 +72,8 @@ class Labels:
         items = items.to(torch.int64).masked_fill(absent, -1)
         if self.gains is None or not items.numel():
             return items, checks.widest(~absent)
-        gains = pad_lists("gains", self.gains, 0)
-        if gains.shape != items.shape:
-            raise ValueError(f"gains have the shape {tuple(gains.shape)}, the lists {tuple(items.shape)}")
+        check_ordered("lists", lists if marked is None else ())
+        gains = pad_along("gains", self.gains, 0, lists if marked is None else items, items)
         gains = checks.widest(checks.onto(gains, items.device)).masked_fill(absent, 0)
         faults.note(
             ~(((gains > 0) | absent).all() & (gains.sum(-1) < torch.inf).all()),
@@ -109,16 +108,15 @@ class Retrieved:
     def padded(self) -> tuple[Tensor, Tensor]:
         """Items [B, K], -1 at padding, and scores [B, K], falling ones by default."""
         items = checks.held("items", pad_lists("items", self.items, -1))
+        check_ordered("items", self.items)
         if items.ndim != 2 or items.dtype not in (torch.int32, torch.int64):
             raise ValueError(f"items must be integers [B, K], got {items.dtype} of shape {tuple(items.shape)}")
         items = items.long().clamp_min(-1)
         if self.scores is None or not items.numel():
             order = torch.arange(items.shape[1], 0, -1, device=items.device)
             return items, order.expand(items.shape)
-        scores = checks.onto(check_scores(pad_lists("scores", self.scores, 0)), items.device)
-        if scores.shape != items.shape:
-            raise ValueError(f"scores have the shape {tuple(scores.shape)}, the items {tuple(items.shape)}")
-        return items, scores
+        scores = pad_along("scores", self.scores, 0, self.items, items)
+        return items, checks.onto(check_scores(scores), items.device)
 
 
 @dataclass(frozen=True)
