@@ -24,7 +24,7 @@ from matplotlib.text import Text
 
 from claimbook import BookError
 from claimbook.authoring import series
-from claimbook.authoring.results import check_name
+from claimbook.authoring.results import check_name, typeset
 
 PALETTE = {
     "blue": "#1f78b4",
@@ -92,7 +92,8 @@ def show(
     """
     check_name("figure", name, "bias-by-m")
     place = f"{source.__module__}:{getattr(source, '__qualname__', '<partial>')}"  # as entry points name a function
-    about = {"figure": name, "alt": alt.strip(), "caption": caption.strip(), "source": "" if "<" in place else place}
+    alt, caption = typeset(alt.strip()), typeset(caption.strip())
+    about = {"figure": name, "alt": alt, "caption": caption, "source": "" if "<" in place else place}
     if missing := [part for part, text in about.items() if not text]:
         raise BookError(f"figure {name!r} has no {missing[0]}: pass a text, or as source a function of a module")
     numbers = series.table(fig)
@@ -183,14 +184,17 @@ def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
 
 def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
     """Wrap a text that is wider than the room, in inches; formulas stay whole."""
-    box, words = text.get_window_extent(), text.get_text()
-    length = (box.height if upright else box.width) / fig.dpi
-    if length <= max(room, 0.1):
-        return
-    most = int(len(words) * room / length)
-    whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), words)
-    lines = textwrap.fill(whole, max(1, most), break_long_words=False, break_on_hyphens=False)
-    text.set_text(lines.replace("\xa0", " "))
+
+    def excess() -> float:
+        box = text.get_window_extent()
+        return float(box.height if upright else box.width) / fig.dpi / max(room, 0.1)
+
+    whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), text.get_text())
+    most = max(map(len, whole.split("\n")))
+    while excess() > 1 and most > 1:
+        most = min(most - 1, max(1, int(most / excess())))
+        lines = textwrap.fill(whole, most, break_long_words=False, break_on_hyphens=False)
+        text.set_text(lines.replace("\xa0", " "))
 
 
 def _place_above(fig: Figure, owner: Any, legend: Legend, room: float) -> float:

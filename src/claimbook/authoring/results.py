@@ -12,7 +12,7 @@ from claimbook import BookError
 # myst-nb takes an output with this prefix for a value to be glued and does not show it where it was made.
 GLUE_PREFIX = "application/papermill.record/"
 
-_EXPONENT = re.compile(r"e([+-]\d+)$")
+_AS_IT_IS, _MINUS, _EXPONENT = r"(\$[^$]*\$|`[^`]*`)", r"(?<![\w.)])-(?=\d)", r"(?<=\d)e([+-]\d+)\b"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -34,10 +34,14 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
 
 
 def typeset(text: str) -> str:
-    """A formatted number as print has it: ``-2.5e-13`` becomes ``−2.5 × 10⁻¹³``."""
-    if exponent := _EXPONENT.search(text):
-        text = f"{text[: exponent.start()]} × 10{str(int(exponent[1])).translate(_SUPERSCRIPT)}"
-    return text.replace("-", "−", 1) if text.startswith("-") else text
+    """A text with its numbers as print has them, but in formulas and code: ``-2.5e-13`` becomes ``−2.5 × 10⁻¹³``."""
+
+    def in_print(found: re.Match[str]) -> str:
+        if exponent := found[2]:
+            return f" × 10{str(int(exponent)).translate(_SUPERSCRIPT)}" if int(exponent) else ""
+        return found[1] or "−"
+
+    return re.sub(f"{_AS_IT_IS}|{_MINUS}|{_EXPONENT}", in_print, text)
 
 
 def guard(words: str, holds: object) -> None:
@@ -53,6 +57,7 @@ def guard(words: str, holds: object) -> None:
 def sentence(name: str, text: str) -> str:
     """Record a sentence in Markdown for the prose, ``{glue:md}`name:myst```; returns it for captions and alt texts."""
     check_name("result", name, "mean-error")
+    text = typeset(text)
     _glue(name, {"text/markdown": text}, {"sentence": name, "text": text})
     return text
 
