@@ -3,7 +3,7 @@
 import io
 import re
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from xml.etree import ElementTree
 
@@ -42,6 +42,9 @@ def picture() -> Figure:
     return fig
 
 
+written = cache(lambda name="line": figures.svg(picture(), name, "A line."))
+
+
 def luminance(colour: str) -> float:
     """Relative luminance as the web's accessibility guidelines define it."""
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
@@ -61,19 +64,19 @@ def test_palette_stands_out_from_white_and_from_dark(name: str) -> None:
 
 
 def test_the_same_figure_gives_the_same_bytes() -> None:
-    assert figures.svg(picture(), "line", "A line.") == figures.svg(picture(), "line", "A line.")
+    assert figures.svg(picture(), "line", "A line.") == written()
 
 
 def test_black_is_the_colour_of_the_text_and_the_paper_is_transparent() -> None:
-    root = ElementTree.fromstring(figures.svg(picture(), "line", "A line."))
+    root = ElementTree.fromstring(written())
     colours = {c for e in root.iter() for v in e.attrib.values() for c in re.findall(r"#[0-9a-f]{6}\b", v)}
     assert colours == {figures.PALETTE["blue"]}
     assert root.get("fill") == "currentColor"
-    assert "stroke: currentColor" in figures.svg(picture(), "line", "A line.")
+    assert "stroke: currentColor" in written()
 
 
 def test_no_style_sheet_reaches_the_page_and_what_it_would_say_stands_on_the_picture() -> None:
-    text, file = figures.svg(picture(), "line", "A line."), io.StringIO()
+    text, file = written(), io.StringIO()
     assert "<style" not in text
     picture().savefig(file, format="svg")
     (sheet,) = re.findall(r"<style[^>]*>\*\{(.*)\}</style>", file.getvalue())
@@ -83,7 +86,7 @@ def test_no_style_sheet_reaches_the_page_and_what_it_would_say_stands_on_the_pic
 
 
 def test_ids_are_unique_and_every_reference_finds_its_own_figure() -> None:
-    page = figures.svg(picture(), "one", "A line.") + figures.svg(picture(), "two", "A line.")
+    page = written("one") + written("two")
     ids = re.findall(r' id="([^"]+)"', page)
     references = set(re.findall(r'(?:href="#|url\(#)([^")]+)', page))
     assert len(ids) == len(set(ids))
