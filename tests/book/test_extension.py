@@ -1,12 +1,11 @@
 """The book's Sphinx extensions: lines that break where they may, solutions and proofs that unfold."""
 
 import importlib
-import json
 import runpy
 from inspect import Signature
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,14 +14,13 @@ from docutils import nodes
 from docutils.utils import new_document
 from numpy.typing import ArrayLike, NDArray
 from sphinx import addnodes
-from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.ext.napoleon import GoogleDocstring
-from sphinx.util.docutils import docutils_namespace, patch_docutils
 from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
-EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
+from tests.book.pages import CODE, EXTENSIONS, markdown, render, write_notebook
+
 EXTENSION, PAGES = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "pages"))
 
 
@@ -169,27 +167,13 @@ A third, as in {ref}`tiny-ex-two`:
 def exercises(tmp_path_factory: pytest.TempPathFactory) -> BeautifulSoup:
     """A page with two exercises; the second's solution has a code cell."""
     place = tmp_path_factory.mktemp("exercises")
-    code = {"cell_type": "code", "source": "1 / 3", "metadata": {}, "outputs": [], "execution_count": None, "id": "b"}
-    cells: list[dict[str, Any]] = [
-        {"cell_type": "markdown", "source": EXERCISES, "metadata": {}, "id": "a"},
-        code,
-        {"cell_type": "markdown", "source": ":::{solution-end}\n:::\n\nOutside.", "metadata": {}, "id": "c"},
-    ]
-    language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
-    (place / "index.ipynb").write_text(json.dumps(notebook))
-    settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sphinx_exercise", "sphinx_proof", "sumexp_pages"],
-        "nb_execution_mode": "off",
-        "myst_enable_extensions": ["colon_fence", "dollarmath"],
-        "exercise_style": "solution_follow_exercise",
-    }
+    end = markdown(":::{solution-end}\n:::\n\nOutside.")
+    write_notebook(place / "index.ipynb", markdown(EXERCISES), CODE | {"source": "1 / 3"}, end)
     (place / "book" / "_data").mkdir(parents=True)
-    with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
-        path.syspath_prepend(str(EXTENSIONS))
-        app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
-        app.build()
-    return BeautifulSoup((place / "html" / "index.html").read_text("utf-8"), "html.parser")
+    extensions = "sphinx_exercise", "sphinx_proof", "sumexp_pages"
+    page, warnings = render(place, "index", *extensions, exercise_style="solution_follow_exercise")
+    assert warnings == ""
+    return page
 
 
 def test_an_exercise_has_a_number_and_its_solution_unfolds_code_and_all(exercises: BeautifulSoup) -> None:
@@ -225,7 +209,7 @@ No picture yet.
 """
 
 
-def built(place: Path, text: str) -> BeautifulSoup:
+def built(place: Path, source: str) -> BeautifulSoup:
     """The first page of a book of two, which quotes the other, a chapter with one result and one figure."""
     about = {"figure": "bar", "alt": "A bar.", "caption": "Own.", "source": "sumexp.a:f", "provenance": "key 12"}
     picture = {"image/svg+xml": ["<svg>", "<g/></svg>"]}
@@ -242,25 +226,12 @@ def built(place: Path, text: str) -> BeautifulSoup:
             "data": {"application/papermill.record/text/markdown": ["So it *is*."]},
         },
     ]
-    code = {"cell_type": "code", "source": "", "metadata": {}, "execution_count": None}  # without code it is skipped
-    drawn, kept = code | {"source": "draw()", "outputs": outputs[:1]}, code | {"outputs": outputs[1:]}
-    title = {"cell_type": "markdown", "source": "# Chapter", "metadata": {}, "id": "b"}
-    language = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-    cells = [title, drawn | {"id": "a"}, kept | {"id": "c"}]
-    notebook = {"cells": cells, "metadata": language, "nbformat": 4, "nbformat_minor": 5}
-    (place / "notebooks").mkdir()
-    (place / "notebooks" / "chapter.ipynb").write_text(json.dumps(notebook))
-    (place / "index.md").write_text(f"{text}\n```{{toctree}}\nnotebooks/chapter\n```\n")
-    settings: dict[str, Any] = {
-        "extensions": ["myst_nb", "sumexp_book"],
-        "nb_execution_mode": "off",
-        "myst_enable_extensions": ["colon_fence"],
-    }
-    with pytest.MonkeyPatch.context() as path, patch_docutils(None), docutils_namespace():
-        path.syspath_prepend(str(EXTENSIONS))
-        app = Sphinx(place, None, place / "html", place / "trees", "html", settings, None, None, warningiserror=True)
-        app.build()
-    return BeautifulSoup((place / "html" / "index.html").read_text("utf-8"), "html.parser")
+    drawn, kept = CODE | {"outputs": outputs[:1]}, CODE | {"source": "", "outputs": outputs[1:]}  # the last is skipped
+    write_notebook(place / "notebooks" / "chapter.ipynb", markdown("# Chapter"), drawn, kept)
+    (place / "index.md").write_text(f"{source}\n```{{toctree}}\nnotebooks/chapter\n```\n")
+    page, warnings = render(place, "index", "sumexp_book")
+    assert warnings == ""
+    return page
 
 
 def test_a_page_quotes_numbers_and_pictures_of_chapters(tmp_path: Path) -> None:

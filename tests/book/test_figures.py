@@ -1,17 +1,15 @@
 """Figures on pages: from the picture and its metadata in a notebook to what a reader sees and can follow."""
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from bs4 import BeautifulSoup
-from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
-from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
+from tests.book.pages import CODE, markdown, render, write_notebook
+
 TEXT = "# Chapter\n\nSee {ref}`fig-bar` and {ref}`the other <fig-line>`.\n"
 Build: TypeAlias = Callable[..., tuple[BeautifulSoup, str]]
 
@@ -26,36 +24,16 @@ def shown(name: str, caption: str = "A bar.", source: str = "sumexp.datasets:fil
 
 
 @pytest.fixture
-def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+def build(tmp_path: Path) -> Build:
     """Render a chapter whose cells show these outputs; gives its page, and the warnings."""
-    monkeypatch.syspath_prepend(str(EXTENSIONS))
 
-    def render(*cells: list[dict[str, Any]], pages: Iterable[str] = ("chapter",)) -> tuple[BeautifulSoup, str]:
-        code = [
-            {"cell_type": "code", "source": f"draw({n})", "metadata": {}, "outputs": outputs, "execution_count": None}
-            for n, outputs in enumerate(cells)
-        ]
-        text = {"cell_type": "markdown", "source": TEXT, "metadata": {}}
-        numbered = [{**cell, "id": f"cell-{n}"} for n, cell in enumerate([text, *code])]
-        metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
-        notebook = {"cells": numbered, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-        (tmp_path / "notebooks").mkdir()
+    def build(*cells: list[dict[str, Any]], pages: Iterable[str] = ("chapter",)) -> tuple[BeautifulSoup, str]:
         for name in pages:
-            (tmp_path / "notebooks" / f"{name}.ipynb").write_text(json.dumps(notebook))
-        settings: dict[str, Any] = {
-            "extensions": ["myst_nb", "sumexp_book"],
-            "root_doc": "notebooks/chapter",
-            "nb_execution_mode": "off",
-            "myst_enable_extensions": ["dollarmath"],
-        }
-        warned = tmp_path / "warnings"
-        with warned.open("w") as log, patch_docutils(None), docutils_namespace():
-            app = Sphinx(tmp_path, None, tmp_path / "html", tmp_path / "trees", "html", settings, None, log)
-            app.build()
-        page = (tmp_path / "html" / "notebooks" / "chapter.html").read_text("utf-8")
-        return BeautifulSoup(page, "html.parser"), warned.read_text()
+            code = (CODE | {"outputs": outputs} for outputs in cells)
+            write_notebook(tmp_path / "notebooks" / f"{name}.ipynb", markdown(TEXT), *code)
+        return render(tmp_path, "notebooks/chapter", "sumexp_book")
 
-    return render
+    return build
 
 
 def test_a_figure_has_its_picture_caption_source_and_numbers(build: Build) -> None:
