@@ -1,6 +1,8 @@
 """Pages of a few lines, rendered with the book's extensions."""
 
 import json
+import runpy
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,11 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
 CODE: dict[str, Any] = {"cell_type": "code", "source": "draw()", "outputs": [], "execution_count": None}
+
+
+@cache
+def extension(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(EXTENSIONS / f"sumexp_{name}.py"))
 
 
 def markdown(source: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The book's Sphinx extensions: lines that break where they may, solutions and proofs that unfold."""
 
 import importlib
-import runpy
 from inspect import Signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,9 +18,7 @@ from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
-from tests.book.pages import CODE, EXTENSIONS, markdown, render, write_notebook
-
-EXTENSION, PAGES = (EXTENSIONS / f"sumexp_{name}.py" for name in ("book", "pages"))
+from tests.book.pages import CODE, EXTENSIONS, extension, markdown, render, write_notebook
 
 
 def paragraph(text: str) -> nodes.paragraph:
@@ -45,7 +42,7 @@ def test_parameters_stand_after_the_first_sentence_and_its_formula(
 ) -> None:
     made = {"a": nodes.math_block("", "a"), "f": nodes.field_list("", nodes.field("", nodes.field_name("", "f")))}
     content = addnodes.desc_content("", *(made.get(text) or paragraph(text) for text in written))
-    runpy.run_path(str(PAGES))["fields_first"](None, nodes.section("", content))
+    extension("pages")["fields_first"](None, nodes.section("", content))
     assert tuple(part.astext().strip() for part in content) == shown
 
 
@@ -64,14 +61,13 @@ def test_a_page_lists_each_public_name(page: str) -> None:
 
 
 def test_a_page_opens_with_a_table_of_its_names_in_the_order_of_the_page() -> None:
-    names = runpy.run_path(str(PAGES))
     document = new_document("page")
     document += nodes.section("", nodes.title("", "Losses"))
     for name, text in (("b", "First."), ("a", "It is"), ("A.method", "Left out.")):
         signature = addnodes.desc_signature("", "", fullname=name, ids=[f"sumexp.{name}"])
         paragraph = nodes.paragraph("", "", nodes.Text(text), nodes.literal("", "x"))
         document[0] += addnodes.desc("", signature, addnodes.desc_content("", paragraph), domain="py")
-    names["summarise"](SimpleNamespace(env=SimpleNamespace(docname="book/api/functional")), document)
+    extension("pages")["summarise"](SimpleNamespace(env=SimpleNamespace(docname="book/api/functional")), document)
     rows = [[entry.astext() for entry in row] for row in document[0][1].findall(nodes.row)]
     assert rows == [["b", "First.x"], ["a", "It isx"]]
     assert [link["refid"] for link in document[0][1].findall(nodes.reference)] == ["sumexp.b", "sumexp.a"]
@@ -88,19 +84,17 @@ def test_a_signature_has_numpy_s_names_of_types() -> None:
 
     told = Signature.from_callable(signed)
     shown = stringify_signature(told, show_return_annotation=False), stringify_annotation(told.return_annotation)
-    named = runpy.run_path(str(PAGES))["name_types"]
-    assert named(None, "function", "signed", signed, {}, *shown) == (
+    assert extension("pages")["name_types"](None, "function", "signed", signed, {}, *shown) == (
         "(x: numpy.typing.ArrayLike | None, y: numpy.typing.NDArray[numpy.float64])",
         "numpy.typing.NDArray[numpy.int64]",
     )
 
 
 def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it() -> None:
-    name_fields = runpy.run_path(str(PAGES))["name_fields"]
     text = "What a negative weighs: see `log_weights`."
     assert GoogleDocstring(text, what="data").lines() == [text]
     fields = [":ivar q: the law", ":vartype q: numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"]
-    name_fields(None, "class", "Setup", None, {}, fields)
+    extension("pages")["name_fields"](None, "class", "Setup", None, {}, fields)
     assert fields == [":ivar q: the law", ":vartype q: numpy.typing.NDArray[numpy.float64]"]
 
 
@@ -115,16 +109,18 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
             """Their sum."""
             return self.first + self.second
 
-    left_out = runpy.run_path(str(PAGES))["leave_out_fields"]
     members = {"first": Pair.first, "second": Pair.second, "both": Pair.both}
-    found = {name: left_out(None, "class", name, one, False, {}) for name, one in members.items()}
+    found = {
+        name: extension("pages")["leave_out_fields"](None, "class", name, one, False, {})
+        for name, one in members.items()
+    }
     assert found == {"first": True, "second": True, "both": None}
 
 
 def test_pages_are_read_in_one_process() -> None:
     """Of several, Sphinx does not see that two pages declare the same label."""
     app = SimpleNamespace(**dict.fromkeys(("add_role", "add_directive", "add_transform", "connect"), lambda *_: None))
-    runpy.run_path(str(EXTENSION))["setup"](app)
+    extension("book")["setup"](app)
     assert not app.is_parallel_allowed("read")
     assert app.is_parallel_allowed("write")
 

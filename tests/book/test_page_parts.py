@@ -1,28 +1,14 @@
 """What the extensions make of a page's parts: links to claims, landmarks, what a page says of itself."""
 
 import re
-import runpy
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from bs4 import BeautifulSoup
 
 from claimbook.register import page as drawn
-
-EXTENSIONS = Path(__file__).parents[2] / "book" / "_ext"
-
-
-@pytest.fixture(scope="module")
-def book() -> dict[str, Any]:
-    return runpy.run_path(str(EXTENSIONS / "sumexp_book.py"))
-
-
-@pytest.fixture(scope="module")
-def pages() -> dict[str, Any]:
-    return runpy.run_path(str(EXTENSIONS / "sumexp_pages.py"))
-
+from tests.book.pages import EXTENSIONS, extension
 
 LINK = '<a class="claim-link" href="#claim-{0}"><svg></svg><code>{0}</code></a>'
 A, B = LINK.format("a"), LINK.format("b")
@@ -39,20 +25,20 @@ A, B = LINK.format("a"), LINK.format("b")
         (f"It holds (as {A}).", None),
     ],
 )
-def test_links_alone_in_brackets_become_marks(book: dict[str, Any], written: str, shown: str | None) -> None:
+def test_links_alone_in_brackets_become_marks(written: str, shown: str | None) -> None:
     context = {"body": written}
-    book["mark_words"](None, "page", "page.html", context, None)
+    extension("book")["mark_words"](None, "page", "page.html", context, None)
     marked = shown and shown.replace('"claim-link"', '"claim-link claim-mark"')
     assert context["body"] == (marked or written)
 
 
-def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
+def test_what_axe_misses_is_added() -> None:
     theme = (
         '<div id="pst-primary-sidebar" class="x"><a href="e.html">Errata, <i>all</i></a><details><summary>'
         '<i></i></summary></details></div><dl><dt class="sig sig-object py" id="f">f(<dl>\n<dd>a</dd>\n</dl>)</dt></dl>'
         '<div role="list" class="citation-list"><div class="citation" id="x" role="doc-biblioentry"></div></div>'
     )
-    assert pages["accessible"](theme) == (
+    assert extension("pages")["accessible"](theme) == (
         '<div id="pst-primary-sidebar" role="navigation" aria-label="Book" class="x"><a href="e.html">Errata, '
         '<i>all</i></a><details><summary aria-label="Pages of Errata, all"><i></i></summary></details></div>'
         '<dl><dt class="sig sig-object py" id="f">f(<span class="sig-lines">\n<span>a</span>\n</span>)</dt></dl>'
@@ -60,9 +46,9 @@ def test_what_axe_misses_is_added(pages: dict[str, Any]) -> None:
     )
 
 
-def test_permalinks_have_a_name(pages: dict[str, Any]) -> None:
+def test_permalinks_have_a_name() -> None:
     page = '<h2>Title<a class="headerlink" href="#title" title="Link to this heading">#</a></h2>'
-    [link] = BeautifulSoup(pages["accessible"](page), "html.parser").select("a.headerlink")
+    [link] = BeautifulSoup(extension("pages")["accessible"](page), "html.parser").select("a.headerlink")
     assert link["aria-label"] == link["title"] == "Link to this heading"
 
 
@@ -82,13 +68,15 @@ def test_errata_have_a_weight_of_the_list() -> None:
             ValueError, match=f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
         ):
             read(other)
+    with pytest.raises(ValueError, match="the weight of erratum B1 is ''; expected a heading, and a line"):
+        drawn.read_errata("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")
 
 
-def test_errata_are_listed_by_weight_then_by_letter_and_number(book: dict[str, Any]) -> None:
+def test_errata_are_listed_by_weight_then_by_letter_and_number(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"E10": "misprint", "C1": "misprint", "E9": "misprint", "G2": "gap that can be filled"}
     errata = {label: drawn.Erratum(label, "Title", weight, "") for label, weight in given.items()}
-    run = book["ErrataTable"].run
-    run.__globals__["explained"] = lambda env: errata
+    run = extension("book")["ErrataTable"].run
+    monkeypatch.setitem(run.__globals__, "explained", lambda env: errata)
     listed = run(SimpleNamespace(env=None, parse_text_to_nodes=str))
     assert re.findall(r"\*\*(.*?)\*\*|`(.*?) <", listed) == [
         *(("Gap that can be filled", ""), ("", "G2")),
@@ -96,18 +84,13 @@ def test_errata_are_listed_by_weight_then_by_letter_and_number(book: dict[str, A
     ]
 
 
-def test_proofs_and_exercises_of_a_page_share_no_id(pages: dict[str, Any]) -> None:
+def test_proofs_and_exercises_of_a_page_share_no_id() -> None:
     kinds = "proof", "exercise", "solution"
     contents = "".join(f'<section class="{kind}-content" id="{kind}-content">x</section>' for kind in kinds)
     proof = f'<div class="proof admonition" id="proof"><p>Proof.</p>{contents}</div>'
     labelled = '<section id="proof-of-it"><div class="proof theorem admonition" id="it">'
-    assert "id=" not in pages["accessible"](proof + proof)
-    assert 'id="proof-of-it"' in pages["accessible"](labelled)
-
-
-def test_an_erratum_without_weight_is_refused() -> None:
-    with pytest.raises(ValueError, match="the weight of erratum B1 is ''; expected a heading, and a line"):
-        drawn.read_errata("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")
+    assert "id=" not in extension("pages")["accessible"](proof + proof)
+    assert 'id="proof-of-it"' in extension("pages")["accessible"](labelled)
 
 
 @pytest.mark.parametrize("file", sorted((EXTENSIONS.parent / "errata").glob("*.md")), ids=lambda file: file.stem)
@@ -119,9 +102,9 @@ def test_every_erratum_has_its_weight_and_its_three_lines(file: Path) -> None:
     assert re.findall(rf"(?m)^\*\*({'|'.join(lines)})\.\*\*\n(?=\S)", text) == lines * len(labels)
 
 
-def test_sources_that_are_not_staged_say_what_to_type(pages: dict[str, Any], tmp_path: Path) -> None:
+def test_sources_that_are_not_staged_say_what_to_type(tmp_path: Path) -> None:
     """As by ``jupyter-book build .`` in the project's root."""
     with pytest.raises(SystemExit, match="build it by: make book"):
-        pages["refuse_unstaged"](SimpleNamespace(srcdir=tmp_path), None)
+        extension("pages")["refuse_unstaged"](SimpleNamespace(srcdir=tmp_path), None)
     (tmp_path / "book/_data").mkdir(parents=True)
-    pages["refuse_unstaged"](SimpleNamespace(srcdir=tmp_path), None)
+    extension("pages")["refuse_unstaged"](SimpleNamespace(srcdir=tmp_path), None)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
@@ -9,10 +10,11 @@ from claimbook import register
 from claimbook.register import page as drawn
 
 ROOT = Path(__file__).parents[3]
+Tables: TypeAlias = tuple[register.Register, dict[str, drawn.Erratum], str]
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[register.Register, dict[str, drawn.Erratum], str]:
+def tables() -> Tables:
     entries = register.decide(register.load(ROOT / "claims"), (), ROOT / "tests")
     explained: dict[str, drawn.Erratum] = {}
     for file in (ROOT / "book" / "errata").glob("*.md"):
@@ -20,15 +22,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[register.Register,
     return entries, explained, "".join(drawn.glance(entries, explained, "register.html").values())
 
 
-def test_every_result_has_a_line(tables: tuple[register.Register, dict[str, drawn.Erratum], str]) -> None:
+def test_every_result_has_a_line(tables: Tables) -> None:
     entries, _, html = tables
     results = [entry.id for entry in entries if entry.verdict != "convention" or entry.erratum]
     assert sorted(re.findall(r'<th scope="row"><a href="register.html#claim-([^"]*)">', html)) == sorted(results)
 
 
-def test_every_erratum_is_named_with_its_weight(
-    tables: tuple[register.Register, dict[str, drawn.Erratum], str],
-) -> None:
+def test_every_erratum_is_named_with_its_weight(tables: Tables) -> None:
     _, explained, html = tables
     found = set(re.findall(r'#(erratum-[a-z0-9]+)">[A-G][0-9]+</a> \((?:' + "|".join(drawn.WEIGHTS) + r")\)", html))
     assert found == {one.address.partition("#")[2] for one in explained.values()}
