@@ -599,7 +599,9 @@ def test_logits_are_dense_and_on_one_device() -> None:
     with pytest.raises(ValueError, match=r"logits has the layout torch.sparse_coo"):
         functional.marginal(negative.to_sparse(), torch.ones(2, 3, dtype=torch.bool))
     loss = functional.sampled_softmax(positive.to("meta"), negative.to("meta"), reduction="none")
-    assert loss.shape == (2,)
+    vectors, ids = negative.to("meta"), torch.arange(2, device="meta")
+    in_blocks = functional.linear_in_batch(vectors, vectors, ids, correct="none", reduction="none")
+    assert loss.shape == in_blocks.shape == (2,)
 
 
 def test_the_simplest_loss_of_the_guide_to_contributing() -> None:

@@ -95,7 +95,9 @@ def prepare(
     if log_q is not None and correct != "none":
         law = _law("log_q", log_q, shape, device)
         if correct == "importance":
-            factor = -math.log(shape[-1]) - law
+            # In a graph a logarithm in Python would fix the number of negatives.
+            m = law.new_full((), shape[-1]).log() if checks.is_traced(law) else math.log(shape[-1])
+            factor = -m - law
             log_w = factor if log_w is None else log_w + factor
         else:
             negative = negative - law.to(negative.dtype)

@@ -183,7 +183,7 @@ def batch_vectors(
 def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
     """Vectors whose products are the scores: of unit length if asked for, and divided by the temperature."""
     kind = queries.device.type
-    if torch.is_autocast_enabled(kind):
+    if kind != "meta" and torch.is_autocast_enabled(kind):
         items = items.to(torch.get_autocast_dtype(kind))
     elif queries.dtype != items.dtype:
         raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(), or use autocast")

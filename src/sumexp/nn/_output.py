@@ -117,7 +117,8 @@ class SampledOutput(nn.Embedding):
             raise ValueError(
                 f"hidden {tuple(hidden.shape)} and labels {tuple(labels.shape)} must be [B, {features}] and [B]"
             )
-        if hidden.dtype != self.weight.dtype and not torch.is_autocast_enabled(hidden.device.type):
+        kind = hidden.device.type
+        if hidden.dtype != self.weight.dtype and (kind == "meta" or not torch.is_autocast_enabled(kind)):
             raise ValueError(
                 f"hidden is {hidden.dtype} and the weights {self.weight.dtype}: move one by .to(), or use autocast"
             )

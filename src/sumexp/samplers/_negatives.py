@@ -358,7 +358,8 @@ def within_batch(
     if shared and not union:
         diagonal = torch.eye(labels.shape[0], dtype=torch.bool, device=labels.device)
         left_out = labels == own if hits == "mask" else diagonal
-        return Negatives(labels, prior[labels] + math.log1p(-1 / labels.shape[0]), left_out)
+        # A logarithm in Python would fix the size of the batch in a graph.
+        return Negatives(labels, prior[labels] + torch.log1p(-1 / prior.new_full((), labels.shape[0])), left_out)
     if not union:
         # What stands in place j of row i: label j before the diagonal, label j + 1 from it on.
         places = torch.arange(labels.shape[0] - 1, device=labels.device)
@@ -466,7 +467,7 @@ def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
     log_q = log_q.clamp_max(0)
     inclusion = torch.log(-torch.expm1(m * torch.log1p(-torch.exp(log_q))))
     # Where q is too small to differ from 0, it is m q.
-    return torch.where(log_q < -600, log_q + math.log(m), inclusion)
+    return torch.where(log_q < -600, log_q + log_q.new_full((), m).log(), inclusion)
 
 
 def _check_labels(labels: checks.Values, classes: int) -> Tensor:

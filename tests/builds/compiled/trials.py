@@ -102,7 +102,9 @@ LOSSES: dict[str, Call] = {
     "functional.adaptive": lambda z: margined(z, functional.adaptive(of_own(z))),
     "functional.arcface_margin": lambda z: margined(z.tanh(), functional.arcface_margin(z[:, :1].tanh(), 0.5)),
     "functional.binary_nce": sampled(functional.binary_nce, log_q=LOG_Q, positive_log_q=LOG_Q[:1], hits=HITS),
-    "functional.decoupled": sampled(functional.decoupled, log_q=LOG_Q, correct="importance", hits=HITS),
+    "functional.decoupled": lambda z: functional.decoupled(
+        z[0], z.mT[:, 1:], log_q=LOG_Q[:1], correct="importance", hits=HITS[:1, :1]
+    ),
     "functional.equalised": lambda z: margined(z, functional.equalised(RISING, 0.5)),
     "functional.hinge": sampled(functional.hinge, hits=HITS),
     "functional.in_batch": lambda z: functional.in_batch(z, torch.arange(L), log_q=PRIOR, temperature=0.5),
@@ -145,7 +147,9 @@ SAMPLERS: dict[str, Call] = {
     "samplers.draw": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M)),
     "samplers.draw (redraw)": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M, hits="redraw")),
     "samplers.model_based": lambda z: drawn(samplers.model_based(z, own(z), M)) + z.sum(),
-    "samplers.within_batch": lambda z: z.sum() + drawn(samplers.within_batch(own(z), PRIOR)),
+    "samplers.within_batch": lambda z: (
+        z.sum() + sum(drawn(samplers.within_batch(own(z), PRIOR, shared=shared)) for shared in (False, True))
+    ),
     "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(own(z), PRIOR, union=True)),
 }
 """Of the same, with draws by torch's global generator."""
