@@ -184,15 +184,11 @@ def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
 
 def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
     """Wrap a text that is wider than the room, in inches; formulas stay whole."""
-
-    def excess() -> float:
-        box = text.get_window_extent()
-        return float(box.height if upright else box.width) / fig.dpi / max(room, 0.1)
-
+    side, room = "height" if upright else "width", fig.dpi * max(room, 0.1)
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), text.get_text())
     most = max(map(len, whole.split("\n")))
-    while excess() > 1 and most > 1:
-        most = min(most - 1, max(1, int(most / excess())))
+    while (length := getattr(text.get_window_extent(), side)) > room and most > 1:
+        most = min(most - 1, max(1, int(most * room / length)))
         lines = textwrap.fill(whole, most, break_long_words=False, break_on_hyphens=False)
         text.set_text(lines.replace("\xa0", " "))
 

@@ -69,26 +69,20 @@ def cached(task: Task, config: object, *, data: Sequence[str] = (), **options: A
 
 
 def computed(
-    task: Task,
-    config: object,
-    *,
-    data: Sequence[str] = (),
-    device: str = "cpu",
-    store: Store | None = None,
-    save_every: float = 30.0,
+    task: Task, config: object, *, data: Sequence[str] = (), device: str = "cpu", store: Store | None = None
 ) -> Run:
     """The run of ``task`` with ``config``, read from the store or computed, kept there and read back.
 
     Processes that ask for a run at once compute it once, a damaged entry is recomputed, and a killed task resumes from
-    its state, saved at most every ``save_every`` seconds. The task can read no data sets but those named. Raises
-    `DataError` if a data set is unknown, undeclared or absent.
+    its state, saved at most every 30 seconds. The task can read no data sets but those named. Raises `DataError` if a
+    data set is unknown, undeclared or absent.
     """
     store = store or default()
     asked = computation(task, config, data=data, device=device)
     with store.locked(asked):
         if (entry := store.find(asked)) is None:  # else another process was quicker
             with _surroundings(data):
-                checkpoint = Checkpoint(store, asked, device, save_every)
+                checkpoint = Checkpoint(store, asked, device, every=30.0)
                 bar = partial(progress.bar, what=task.__module__.partition(".")[2])
                 try:
                     result = task(config, device=device, progress=bar, checkpoint=checkpoint)

@@ -45,10 +45,11 @@ def compute_until_the_fourth_step_kills(root: str) -> None:
     def kill(checkpoint: Checkpoint, state: dict[str, int]) -> None:
         if state["step"] == 4:
             os.kill(os.getpid(), signal.SIGKILL)
+        checkpoint._every = 0.0
         save(checkpoint, state)
 
     Checkpoint.save = kill  # type: ignore[assignment, method-assign]
-    runs.computed(task, Config(), store=Store(Path(root)), save_every=0.0)
+    runs.computed(task, Config(), store=Store(Path(root)))
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
