@@ -9,8 +9,6 @@ from tabulate import tabulate
 
 from claimbook.authoring.results import typeset
 
-_TIMES = "\N{NO-BREAK SPACE}×\N{NO-BREAK SPACE}10"  # no line ends within a number
-
 
 def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, caption: str = "") -> None:
     """Show rows under a head, with numbers as formatted texts: ``-1e-03`` is shown as ``−1 × 10⁻³``.
@@ -18,7 +16,7 @@ def show(head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, c
     Of the columns ``left`` are words; all others are aligned at the right, as numbers are. The caption stands above the
     table. A row with more or fewer cells than the head raises `ValueError`.
     """
-    cells = [[typeset(str(cell)).replace(" × 10", _TIMES) for cell in row] for row in rows]
+    cells = [[typeset(str(cell)).replace(" × 10", "\xa0×\xa010") for cell in row] for row in rows]  # unbroken
     if wrong := [row for row in cells if len(row) != len(head)]:
         raise ValueError(f"the row {wrong[0]} has {len(wrong[0])} cells and the head {len(head)}: make them equal")
     sides = ("left",) * left + ("right",) * (len(head) - left)
