@@ -354,7 +354,7 @@ def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
         ("a.csv", "0,5\n1,3\n", "has the columns 1 to 2, without names; say which with --column"),
         ("a.csv", ",0\n0,5\n1,3\n", "has the columns column0, 0; say which with --column"),  # pandas' Series.to_csv
         ("a.xls", "1", "ends in '.xls'"),
-        ("a.npy", "1", "is no array in NumPy's format"),
+        ("a.npy", "1", "is no array in NumPy's format: it is another file, or holds objects"),
         ("a.parquet", "1", "cannot be read as a table"),
         ("a.csv", '"' + "x" * 140_000 + '",count\na,3\n', "has a first line of more than 131,072 characters"),
         ("a.csv", "count,count\n3,4\n5,6\n", "has 2 columns 'count'; rename all but one"),
@@ -456,6 +456,9 @@ def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
         ([], "m is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"),
         (["-m", 2, "--column", "price"], "no column 'price'"),
         (["-m", 2, "--classes", 7], "60 rows, one for each class, but classes is 7"),
+        (["-m", 2, "--classes", 0], "classes is 0; it must be a whole number >= 1"),
+        (["-m", 2, "--ids", ""], "no other column ''"),  # as an empty variable of a shell
+        (["-m", 2, "--sampler", ""], "no sampler ''"),
         (["-m", 2, "--output", "r.pdf"], "must end in .html"),
         (["-m", 2, "--output", "/nowhere/r.html"], "there is no folder /nowhere"),
         (["-m", 2, "--ids", "item", "--scores", "none.npy"], "there is no file none.npy"),

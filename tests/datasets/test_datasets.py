@@ -412,9 +412,9 @@ def test_verify_looks_at_what_is_there(tiny: DataFile, tmp_path: Path) -> None:
 def test_a_folder_in_the_place_of_a_file_is_one_message(tiny: DataFile, tmp_path: Path) -> None:
     (tmp_path / tiny.path).mkdir(parents=True)
     assert "present: no" in run(tmp_path, "list").stdout
-    for command in ("verify", "fetch"):
+    for command, why in (("verify", "lacks tiny"), ("fetch", "s a directory")):  # fetch said to run: fetch
         result = run(tmp_path, command, "tiny")
-        assert (result.code, result.stderr.count("error: ")) == (1, 1)
+        assert (result.code, result.stderr.count("error: "), why in result.stderr) == (1, 1, True)
 
 
 def test_every_data_set_is_listed_with_all_its_fields(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def _audit(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally
         if (options.weights or "negatives", options.hits or "mask") != ("negatives", "mask"):
             raise AuditError("baseline means weights negatives with hits masked; leave --weights and --hits out")
         scheme = {"weights": "negatives", "hits": "mask"}
-    law, table = _law(options.sampler or DEFAULTS["sampler"]), options.log_q
+    law, table = _law(_chosen(options, "sampler")["sampler"]), options.log_q
     if table is not None and not table.startswith("clipped:"):
         table = inputs.numbers(Path(table))
     result = audit(counts, sampler=law, **scheme, log_q=table, **common)

@@ -343,7 +343,8 @@ def _table(table: object, setup: Setup) -> Floats:
     if len(wrong):
         place = int(wrong[0])
         raise AuditError(f"log_q is {values[place]} for class {place}; add one to each count, or leave the class out")
-    if np.ptp(values) > MOST_SPAN or (values.min() >= 0 and abs(values.sum() - 1) < 0.01):
+    span, whole = np.ptp(values), (values == values.round()).all()
+    if span > MOST_SPAN or (values.min() >= 0 and (abs(values.sum() - 1) < 0.01 or (whole and span > 0))):
         ends = f"{values.min():.4g} to {values.max():.4g}"
         raise AuditError(f"log_q runs from {ends}, as probabilities or counts do; give their logarithms")
     return values

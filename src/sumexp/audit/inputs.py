@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp.audit._setup import AuditError
+from sumexp.audit._setup import AuditError, whole_number
 
 if TYPE_CHECKING:  # tables alone need it: an array is read without
     import duckdb
@@ -47,7 +47,8 @@ def numbers(path: Path) -> Numbers:
     try:  # a memory map: a header that announces too much allocates nothing
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError, OSError, OverflowError) as error:
-        raise AuditError(f"{path} is no array in NumPy's format: {str(error).splitlines()[0]}") from error
+        why = "it is another file, or holds objects" if "pickle" in str(error) else str(error).splitlines()[0]
+        raise AuditError(f"{path} is no array in NumPy's format: {why}") from error
     if not isinstance(array, np.ndarray):
         raise AuditError(f"{path} holds several arrays; give a file of one, .npy")
     if not array.size:
@@ -141,6 +142,7 @@ def tally(
     """
     if kind not in (None, "counts", "labels"):
         raise AuditError(f"holds is {kind!r}; expected counts or labels")
+    classes = None if classes is None else whole_number("classes", classes, 1)
     if _kind(path) == ".npy":
         if (column is not None or ids is not None) and not optional:
             raise AuditError(f"{path} is an array, which has no column {column or ids!r}; leave it out")
@@ -290,7 +292,7 @@ class _Table:
                 several = f"{' and '.join(known)} could be the ids of the classes; say --ids {' or '.join(known)}"
                 none = f"no column has another value in each of the {rows:,} rows: sum the counts of each class"
                 raise AuditError(f"{self.path}: {several if known else none}, or --ids position for the order of rows")
-        column = self._called(ids or known[0])
+        column = self._called(known[0] if ids is None else ids)
         if column not in others:
             raise AuditError(f"{self.path} has no other column {column!r}; it has {', '.join(others)}")
         if (different := self._different(column)) < rows:

@@ -50,7 +50,7 @@ def _fetch(file: DataFile, target: Path, moved: Callable[[int], object]) -> None
     part, lock = (target.with_name(target.name + suffix) for suffix in (".part", ".lock"))
     with FileLock(lock):
         try:
-            if target.exists():  # another process was faster
+            if target.is_file():  # another process was faster
                 return
             _transfer(file, part, moved)
             if wrong := fault(part, file):
