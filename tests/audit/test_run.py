@@ -319,6 +319,11 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: drift.measure(COUNTS, np.zeros(200)), "serving holds no label"),
     (lambda: drift.measure(COUNTS, np.append(np.zeros(200), 7.0)), "0 of the labels served are of classes that"),
     (lambda: audit(COUNTS, m=4, temperature=0), "temperature is 0, but there are no scores"),
+    (lambda: audit(np.ma.array(COUNTS), m=4), "counts is a masked array, whose mask would be lost"),
+    (lambda: audit(torch.from_numpy(COUNTS).to_sparse(), m=4), "counts has the layout torch.sparse_coo"),
+    (lambda: audit(COUNTS, m=4, scores=torch.zeros(1, 200, device="meta")), "scores is on the device meta"),
+    (lambda: audit(COUNTS, m=4, scores=(scores(),) * 3), "embeddings are 3 arrays; give two"),  # type: ignore[arg-type]
+    (lambda: audit(COUNTS, m=4, sampler=np.ma.array(np.ones(200) / 200)), "the law q is a masked array"),
 ]
 
 

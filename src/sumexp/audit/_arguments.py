@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sumexp import _checks as checks
 from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]
@@ -67,6 +68,8 @@ def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArra
     """
     if not isinstance(scores, tuple):
         return real_array("scores", scores)
+    if len(scores) != 2:
+        raise AuditError(f"embeddings are {len(scores)} arrays; give two, [examples, d] and [{classes}, d]")
     queries, items = (real_array("embeddings", x) for x in scores)
     if queries.ndim != 2 or items.ndim != 2 or queries.shape[1] != items.shape[1] or len(items) != classes:
         raise AuditError(
@@ -81,15 +84,16 @@ def real_array(name: str, values: object) -> NDArray[Any]:
     Raises:
         AuditError: if it is none of these.
     """
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        values = np.asarray(values.float() if values.dtype == torch.bfloat16 else values)
-    if not isinstance(values, np.ndarray | list | tuple):
+    if not isinstance(values, Tensor | np.ndarray | list | tuple):
         raise AuditError(f"{name} is {type(values).__name__}; it must be a tensor or an array")
     try:
+        checks.check_unmasked(name, values)
+        if isinstance(values, Tensor):
+            values = checks.held(name, checks.tensor(name, values)).detach().cpu()
+            values = values.float() if values.dtype == torch.bfloat16 else values
         array = np.asarray(values)
     except ValueError as error:
-        raise AuditError(f"{name}: {error}") from error
+        raise AuditError(str(error) if name in str(error) else f"{name}: {error}") from error
     if array.dtype.kind not in "iuf":
         raise AuditError(f"{name} are {array.dtype}; they must be real numbers")
     return array

@@ -276,7 +276,10 @@ def _named(name: str, prior: Floats) -> Floats:
 def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], classes: int) -> Floats:
     ids = torch.arange(classes)
     if isinstance(sampler, Tensor | np.ndarray):
-        values, logs = torch.as_tensor(sampler).detach().cpu(), False
+        try:
+            values, logs = checks.held("the law q", checks.tensor("the law q", sampler)).detach().cpu(), False
+        except ValueError as error:
+            raise AuditError(str(error)) from error
     else:
         call = getattr(sampler, "log_prob", sampler)
         if not callable(call):
