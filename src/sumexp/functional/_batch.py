@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.forward_ad import unpack_dual
 
 from sumexp import _checks as checks
 from sumexp import _lists as lists
@@ -155,7 +156,7 @@ def batch_loss(
         scores, marks = _without(scores, marks, absent)
     given, masked = _checked(scores, temperature)
     scale = given.reciprocal() if isinstance(given, Tensor) else 1 / given
-    if symmetric and isinstance(given, Tensor) and len(given) > 1:  # the columns have none
+    if symmetric and isinstance(given, Tensor) and given.ndim == 2:  # the columns have none
         scores, scale = divided(scores, given, masked), 1.0
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
     rows = _law("row_log_q", row_log_q, scores, (size,), needed=False) if symmetric else None
@@ -225,7 +226,7 @@ class _Correction(NamedTuple):
         """That of some rows."""
         law = self.log_q if self.log_q is None or self.log_q.ndim == 1 else self.log_q[start:stop]
         marks = self.marks if self.marks is None else self.marks[start:stop]
-        scale = self.scale[start:stop] if isinstance(self.scale, Tensor) and len(self.scale) > 1 else self.scale
+        scale = self.scale[start:stop] if isinstance(self.scale, Tensor) and self.scale.ndim == 2 else self.scale
         return self._replace(scale=scale, log_q=law, marks=marks, start=start)
 
 
@@ -302,6 +303,11 @@ def _is_recorded(values: Tensor) -> bool:
     return checks.is_traced(values) or checks.is_captured(values)
 
 
+def _has_tangent(*values: object) -> bool:
+    """Whether derivatives are taken in forward mode."""
+    return any(unpack_dual(each).tangent is not None for each in values if isinstance(each, Tensor))  # type: ignore[no-untyped-call]
+
+
 def _precision(scores: Tensor) -> torch.dtype:
     return torch.promote_types(scores.dtype, torch.float32)
 
@@ -310,7 +316,7 @@ def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tens
     one_positive = correction.marks is None and not correction.smoothing
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
     plain = one_positive and shifted and not isinstance(correction.scale, Tensor)
-    if _is_recorded(scores) or (plain and scores.numel() <= SMALL):
+    if _is_recorded(scores) or _has_tangent(scores, correction.scale) or (plain and scores.numel() <= SMALL):
         return _formula(scores, correction, reduction)
     losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
@@ -365,10 +371,11 @@ class _InPlace(torch.autograd.Function):
     def forward(
         ctx: Any, scores: Tensor, scale: float | Tensor, correction: _Correction, factor: float | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        exact, size = _precision(scores), scores.shape[0]
+        exact = _precision(scores)
         # Rows in one piece, also where scores are transposed: the work in place below asks for it.
         error = torch.empty(scores.shape, dtype=scores.dtype if factor else exact, device=scores.device)
-        losses = torch.empty(size, dtype=exact, device=scores.device)
+        losses = torch.empty(scores.shape[0], dtype=exact, device=scores.device)
+        least = max(torch.finfo(error.dtype).tiny * torch.finfo(error.dtype).eps, torch.finfo(exact).tiny)
         slopes = torch.empty_like(losses) if isinstance(scale, Tensor) else None
         for start, stop in _blocks(scores, MANY):
             rows, kept = scores[start:stop], error[start:stop]
@@ -379,11 +386,9 @@ class _InPlace(torch.autograd.Function):
             if factor:
                 kept.copy_(block.mul_(factor))
             if there is not None:  # 0 marks the columns that are left out
-                kept += there * _least(kept)
+                kept += there * least
         ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
-        saved = (error, slopes, None if slopes is None else scale)
-        ctx.save_for_backward(*saved)
-        ctx.save_for_forward(*saved)
+        ctx.save_for_backward(error, slopes, None if slopes is None else scale)
         ctx.set_materialize_grads(False)
         return losses, error, slopes
 
@@ -392,53 +397,26 @@ class _InPlace(torch.autograd.Function):
         ctx: Any, by_losses: Tensor | None, by_error: Tensor | None, by_slopes: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None, None, None]:
         error, slopes, scale = ctx.saved_tensors
-        scale, total = ctx.correction.scale if scale is None else scale, None
-        each = _column(by_losses) * (scale / ctx.factor) + _column(by_slopes) / ctx.factor
-        by_scale = None if slopes is None or by_losses is None else by_losses * slopes
-        if not isinstance(each, Tensor):
-            pass
-        elif error.dtype == each.dtype or torch.is_grad_enabled():
+        scale, again = ctx.correction.scale if scale is None else scale, by_error is not None or by_slopes is not None
+        none = torch.zeros(error.shape[0], dtype=_precision(error), device=error.device)
+        by_losses, by_slopes = (none if by is None else by for by in (by_losses, by_slopes))
+        each = by_losses.unsqueeze(-1) * (scale / ctx.factor) + by_slopes.unsqueeze(-1) / ctx.factor
+        by_scale = None if slopes is None else (by_losses * slopes).unsqueeze(-1)
+        if error.dtype == each.dtype or torch.is_grad_enabled():
             total = error * each
         else:  # a CPU would make matrices in single precision
             total = torch.empty_like(error)
             for start, stop in _blocks(error):
                 torch.mul(error[start:stop], each[start:stop], out=total[start:stop])
-        if by_error is not None or by_slopes is not None:
+        if again:
             p = _probabilities(ctx, error)
             scores = 0.0 if slopes is None else _scores_of(p, ctx.correction, scale)
-            moved: Any = (0.0 if by_error is None else for_sums(by_error) * ctx.factor) + _column(by_slopes) * scores
-            again = _slope(p, moved)
-            total = again * scale if total is None else total + again * scale
-            if slopes is not None:
-                along = (scores * again).sum(-1)
-                by_scale = along if by_scale is None else by_scale + along
-        by_scale = None if by_scale is None else by_scale.unsqueeze(-1).sum_to_size(scale.shape)
-        return None if total is None else total.to(ctx.dtype), by_scale, None, None
-
-    @staticmethod
-    def jvp(
-        ctx: Any, tangent: Tensor | None, of_scale: Tensor | None, *_: None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        error, slopes, scale = ctx.saved_tensors
-        p, exact = _probabilities(ctx, error), for_sums(error) / ctx.factor
-        scores = 0.0 if slopes is None else _scores_of(p, ctx.correction, scale)
-        given = 0.0 if tangent is None else for_sums(tangent)
-        moved = (
-            given * (ctx.correction.scale if scale is None else scale)
-            + (0.0 if of_scale is None else of_scale) * scores
-        )
-        again = _slope(p, moved)
-        along = None if slopes is None else (scores * again + exact * given).sum(-1)
-        return (exact * moved).sum(-1), (again * ctx.factor).to(error.dtype), along
-
-
-def _column(values: Tensor | None) -> Tensor | float:
-    return 0.0 if values is None else values.unsqueeze(-1)
-
-
-def _least(kept: Tensor) -> float:
-    """What makes a number of any type that is not 0 of a 0, and adds nothing to others."""
-    return max(torch.finfo(kept.dtype).tiny * torch.finfo(kept.dtype).eps, torch.finfo(_precision(kept)).tiny)
+            moved = by_slopes.unsqueeze(-1) * scores
+            moved = moved if by_error is None else moved + for_sums(by_error) * ctx.factor
+            along = p * (moved - (p * moved).sum(-1, keepdim=True))
+            total = total + along * scale
+            by_scale = None if by_scale is None else by_scale + (scores * along).sum(-1, keepdim=True)
+        return total.to(ctx.dtype), None if by_scale is None else by_scale.sum_to_size(scale.shape), None, None
 
 
 def _losses(scores: Tensor, correction: _Correction, error: Tensor) -> tuple[Tensor, Tensor | float | None]:
@@ -475,11 +453,6 @@ def _scores_of(p: Tensor, correction: _Correction, scale: Tensor) -> Tensor:
     return (logits if law is None else logits + law) / scale
 
 
-def _slope(p: Tensor, moved: Tensor) -> Tensor:
-    """The derivative of a softmax in a direction."""
-    return p * (moved - (p * moved).sum(-1, keepdim=True))
-
-
 def _add_target(
     matrix: Tensor, correction: _Correction, several: _Places | None, smooth: Tensor | float | None, sign: int
 ) -> Tensor:
@@ -509,13 +482,13 @@ def _write_logits(scores: Tensor, correction: _Correction, several: _Places | No
         torch.add(zero if law is None else -law, scores, alpha=correction.scale, out=logits)
     places = None if several is None else (several.row, several.column)
     if law is not None and not correction.own:
+        scale: Any = correction.scale
+        if isinstance(scale, Tensor) and scale.ndim == 2:
+            scale = scale[:, 0] if places is None else scale[places[0], 0]
         if places is None:
-            own = scores.diagonal(correction.start).to(dtype)
-            logits.diagonal(correction.start).copy_((own.unsqueeze(-1) * correction.scale).squeeze(-1))
+            logits.diagonal(correction.start).copy_(scores.diagonal(correction.start).to(dtype) * scale)
         else:
-            scale: Any = correction.scale
-            by_row = isinstance(scale, Tensor) and len(scale) > 1
-            logits[places] = scores[places].to(dtype) * (scale[places[0], 0] if by_row else scale)
+            logits[places] = scores[places].to(dtype) * scale
     if correction.classes is None:
         return
     classes = correction.classes.to(dtype)

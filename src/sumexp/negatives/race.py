@@ -11,7 +11,7 @@ the number of distinct ids; at most 12 classes but for :func:`inclusion`.
 """
 
 import math
-from collections.abc import Sequence
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ from sumexp.negatives.population import Losses
 
 LARGEST = 12
 """The largest number of classes whose sets are enumerated."""
+
+_double = partial(torch.tensor, dtype=torch.float64, device="cpu")  # whatever the default device
 
 
 class SetLaw(NamedTuple):
@@ -210,8 +212,3 @@ def _law(log_q: Tensor, m: int, spare: int) -> list[float]:
 
 def _members(sets: list[tuple[int, ...]], classes: int) -> Tensor:
     return torch.tensor([[i in a for i in range(classes)] for a in sets], device="cpu")
-
-
-def _double(values: Sequence[float]) -> Tensor:
-    """On the CPU, whatever the default device."""
-    return torch.tensor(values, dtype=torch.float64, device="cpu")

@@ -161,14 +161,9 @@ class SigmoidPairs(Tempered):
 
     Args:
         hits: ``keep`` accidental hits as false pairs, or ``mask`` them.
-        temperature: T > 0, a number or a tensor of one, the first value if it is learned.
-        learn_temperature: whether :math:`\log T` is a parameter.
-        logit_bias: b, as T; for a batch of B the best constant is :math:`-\log(B-1)`.
+        logit_bias: b, a number or a tensor of one; for a batch of B the best constant is :math:`-\log(B-1)`.
         learn_logit_bias: whether b is a parameter.
-        ignore_index: the id of places that are no example, nor a candidate.
-        reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
-        device: where the parameters lie.
-        dtype: their type, at least float32.
+        temperature, learn_temperature, ignore_index, reduction, device, dtype: as :class:`InBatchSoftmax` has them.
 
     Raises:
         ValueError: for an unknown option, T not positive, or ``ignore_index`` that is no whole number.

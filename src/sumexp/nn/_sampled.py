@@ -42,16 +42,12 @@ class SampledSoftmax(Tempered):
         classes: number of classes L.
         sampler: the law q; it moves and is saved with this module.
         num_negatives: m, the negatives of a batch.
-        correct: from which logits log q is subtracted: ``all`` logits; the ``negatives`` alone; ``importance``,
-            :math:`\log(m q)` from the negatives alone; ``none``.
+        correct: from which logits log q is subtracted, as :mod:`sumexp.functional` has it.
         hits: ``keep`` accidental hits, draws of an example's own class, as negatives, or ``mask`` them: leave them out.
         bias, normalize: as :class:`SampledOutput` has them; cosines want a small temperature.
         sparse: as there; the step of one of torch's optimisers that takes no sparse gradients raises what
             :meth:`check_optimiser` raises, before it begins.
-        temperature: T > 0, a number or a tensor of one, the first value if it is learned.
-        learn_temperature: whether :math:`\log T` is a parameter.
-        ignore_index: the label of places that are no example.
-        reduction: ``mean`` over the examples that are there, ``sum``, or ``none``, which has 0 where there is none.
+        temperature, learn_temperature, ignore_index, reduction: as :class:`InBatchSoftmax` has them.
         generator, device, dtype: of the first weights.
 
     Raises:

@@ -1,6 +1,5 @@
 """The base of the package's distributions: modules, so that they move, are saved and print themselves with a model."""
 
-import operator
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -75,10 +74,6 @@ class Law(nn.Module, ABC):
     def _spread(self, device: torch.device) -> None:
         """Derive what draws need, on a device."""
 
-    def _state(self) -> tuple[Tensor, ...] | None:
-        """The tables that decide the law, each replaced where it changes; None where something else does too."""
-        return ()
-
 
 class Tabulated(Law):
     """A distribution by a table of integers, from which everything else is computed."""
@@ -89,9 +84,6 @@ class Tabulated(Law):
         """Keep the table on the CPU and derive what draws need."""
         self._integers = integers
         self._spread(self.device)
-
-    def _state(self) -> tuple[Tensor, ...] | None:
-        return (self._integers,)
 
     @abstractmethod
     def _is_law(self, integers: Tensor) -> bool:
@@ -117,11 +109,6 @@ class Tabulated(Law):
         if not self._is_law(words[:-1]):
             raise ValueError(f"the saved table of {type(self).__name__} is not one of {self.classes} classes")
         self._hold(words[:-1].clone())
-
-
-def same(tables: tuple[Tensor, ...] | None, others: tuple[Tensor, ...]) -> bool:
-    """Whether two states hold the same tables."""
-    return tables is not None and len(tables) == len(others) and all(map(operator.is_, tables, others))
 
 
 def _checksum(words: Tensor) -> int:

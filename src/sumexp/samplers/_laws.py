@@ -140,14 +140,6 @@ class Mixture(Tabulated):
     def _is_law(self, integers: Tensor) -> bool:
         return len(integers) == len(self.samplers) and bool((integers >= 0).all()) and int(integers.sum()) == alias.FULL
 
-    def _state(self) -> tuple[Tensor, ...] | None:
-        state: tuple[Tensor, ...] = (self._integers,)
-        for part in self.samplers:
-            if not isinstance(part, Law) or (tables := part._state()) is None:
-                return None
-            state += tables
-        return state
-
     def extra_repr(self) -> str:
         """The options and their values."""
         return f"classes={self.classes}, proportions={[round(share, 6) for share in self.proportions.tolist()]}"

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from sumexp import _checks as checks
 from sumexp import _lists as lists
 from sumexp.samplers import _alias as alias
-from sumexp.samplers._base import Law, same
+from sumexp.samplers._base import Law, Tabulated
 from sumexp.samplers._laws import Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
@@ -181,15 +181,12 @@ def _beside(
     sampler: Sampler, excluded: Tensor, counted: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """The same by inversion: places on a line on which the classes lie side by side, without those excluded [B, H]."""
-    kept = _kept(sampler)
-    line = None if kept is None else kept.get("line")
-    if line is None:
+    kept = _kept(sampler) or {}
+    if "line" not in kept:
         q, where = _probabilities(sampler, excluded)
         units = alias.whole_units(q / q.sum())
-        line = units.to(where), units.cumsum(0).to(where)
-        if kept is not None:
-            kept["line"] = line
-    units, ends = line
+        kept["line"] = units.to(where), units.cumsum(0).to(where)
+    units, ends = kept["line"]
     given, there = excluded.to(ends.device), counted.to(ends.device)
     total = torch.where(there, units[given.clamp_min(0)], 0).cumsum(-1)
     rest = alias.FULL - total[:, -1:]
@@ -200,8 +197,7 @@ def _beside(
     start = torch.where(given < 0, 0, ends[given.clamp_min(0)] - total)
     passed = torch.searchsorted(start, place, right=True)
     ids = torch.searchsorted(ends, place + pad(total, (1, 0)).gather(-1, passed), right=True)
-    wide = checks.wide(ends.device)
-    log_q = alias.take(units, ids).to(wide).log() - rest.to(wide).log()
+    log_q = checks.widest(alias.take(units, ids)).log() - checks.widest(rest).log()
     return ids.to(excluded.device), checks.onto(log_q, excluded.device)
 
 
@@ -229,12 +225,15 @@ def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Ge
 
 
 def _kept(sampler: Sampler) -> dict[str, Any] | None:
-    """What a law keeps as long as its tables, and those of its parts, are the same; None where that is not known."""
-    if not isinstance(sampler, Law) or (state := sampler._state()) is None:
+    """What a law keeps as long as its tables and those of its parts are the same; None where that is not known."""
+    if not isinstance(sampler, Law):
         return None
-    if not same(sampler.others.get("state"), state):
+    if any(not isinstance(each, Law) for part in sampler.modules() for each in getattr(part, "samplers", ())):
+        return None
+    tables = [part._integers for part in sampler.modules() if isinstance(part, Tabulated)]
+    if list(map(id, sampler.others.get("of", [None]))) != list(map(id, tables)):
         sampler.others.clear()
-        sampler.others["state"] = state
+        sampler.others["of"] = tables
     return sampler.others
 
 
