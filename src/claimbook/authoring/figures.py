@@ -187,7 +187,8 @@ def _wrap(fig: Figure, text: Text, room: float, upright: bool = False) -> None:
     side, room = "height" if upright else "width", fig.dpi * max(room, 0.1)
     whole = re.sub(r"\$[^$]*\$", lambda formula: formula[0].replace(" ", "\xa0"), text.get_text())
     most = max(map(len, whole.split("\n")))
-    while (length := getattr(text.get_window_extent(), side)) > room and most > 1:
+    canvas: Any = fig.canvas  # measures the text anew: the last drawing was an SVG, of 72 dots an inch
+    while (length := getattr(text.get_window_extent(canvas.get_renderer()), side)) > room and most > 1:
         most = min(most - 1, max(1, int(most * room / length)))
         lines = textwrap.fill(whole, most, break_long_words=False, break_on_hyphens=False)
         text.set_text(lines.replace("\xa0", " "))

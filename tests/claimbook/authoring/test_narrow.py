@@ -128,3 +128,14 @@ def test_rows_of_small_pictures_without_labels() -> None:
     figures.stack(fig)
     assert axes[0, 0].get_ylabel() == "image"
     assert within(fig)
+
+
+def test_names_are_laid_out_alike_whether_the_figure_has_been_drawn_or_not() -> None:
+    for is_drawn in (False, True):
+        fig, ax = plt.subplots(figsize=(7, 2))
+        ax.set_yticks([0, 1], ["log q subtracted from all logits,\nhits kept", "1,024 negatives by popularity"])
+        if is_drawn:
+            figures.svg(fig, "drawn", "drawn")
+        figures.stack(fig)
+        names = [name.get_text() for name in ax.get_yticklabels()]
+        assert names == ["log q subtracted from\nall logits, hits kept", "1,024 negatives by\npopularity"]
