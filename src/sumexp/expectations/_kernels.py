@@ -7,7 +7,7 @@ from torch import Tensor
 
 _TINY = 0.125
 """Below it a series; from there on 1 - e^{-s} is subtracted from s, which costs up to four bits."""
-_SERIES = [1 / math.factorial(k) for k in range(2, 13)]
+_SERIES = [1 / math.factorial(k) for k in range(2, 12)]
 
 
 def decay(s: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from sumexp._checks import typed, whole
-from sumexp.expectations._sums import class_sum
+from sumexp.expectations._sums import class_sum, extremes
 from sumexp.expectations._transforms import Independent, Transform, WithoutReplacement, WithReplacement
 from sumexp.expectations.quadrature import Rule
 
@@ -64,21 +64,22 @@ def with_replacement(log_x: Tensor, m: int, log_q: Tensor | None = None, method:
         log_q: [classes] or [..., classes] log probabilities of a draw; uniform if None. Where it is ``-inf`` the
             class is never drawn, and its term may be anything.
         method: ``direct`` sums over all classes at every node; ``spread`` first spreads them on a grid in log x, where
-            the sum is a convolution (much faster from some thousand classes on); ``auto`` chooses.
+            the sum is a convolution (much faster from 1,000 classes on); ``auto`` chooses.
 
     Raises:
         ValueError: if there is no class, a logit is NaN or +inf, q does not sum to 1 within 1e-6 or m is out of range.
     """
     m = whole("m", m, 0, MOST_DRAWS)
     rows = _flat(log_x)
-    probabilities = None if log_q is None else _rows("log_q", log_q, rows)
-    rows = _checked(rows, probabilities)
-    sums = class_sum(rows.detach(), None if probabilities is None else probabilities.detach(), method)
-    total = rows.new_ones(1) if log_q is None else sums.normaliser.exp()
-    if bool(((total - 1).abs() > 1e-6).any()):
-        worst = total.flatten()[(total - 1).abs().argmax()].item()
-        raise ValueError(f"q sums to {worst!r}, not 1; normalise it (torch.log_softmax of log_q does)")
-    return WithReplacement(log_x.shape[:-1], rows, probabilities, m, sums)
+    probabilities, (least, _) = (None, (0.0, 0.0)) if log_q is None else _rows("log_q", log_q, rows)
+    rows, ends = _checked(rows, probabilities if least == -math.inf else None)
+    sums = class_sum(rows.detach(), None if probabilities is None else probabilities.detach(), method, ends)
+    if probabilities is not None:
+        excess = sums.normaliser.exp().flatten() - 1
+        if bool((excess.abs() > 1e-6).any()):
+            worst = 1 + excess[excess.abs().argmax()].item()
+            raise ValueError(f"q sums to {worst!r}, not 1; normalise it (torch.log_softmax of log_q does)")
+    return WithReplacement(log_x.shape[:-1], rows, ends[1], probabilities, m, sums)
 
 
 def without_replacement(log_x: Tensor, m: int) -> Law:
@@ -96,7 +97,7 @@ def without_replacement(log_x: Tensor, m: int) -> Law:
         ValueError: if a logit is NaN or +inf, m is out of range, or the recursion would take more than 2e10 steps.
     """
     m = whole("m", m, 0, MOST_DRAWS)
-    rows = _checked(_flat(log_x))
+    rows, (_, largest) = _checked(_flat(log_x))
     batch, classes = rows.shape
     if m > classes:
         raise ValueError(f"m is {m}, but there are only {classes} classes to draw without replacement")
@@ -106,7 +107,7 @@ def without_replacement(log_x: Tensor, m: int) -> Law:
             f"{classes} classes and m = {m} take about {steps:.0e} steps without replacement, more than "
             f"{RECURSION_LIMIT:.0e}; use fewer draws, or with_replacement, whose expectations differ by O(m / classes)"
         )
-    return WithoutReplacement(log_x.shape[:-1], rows, m)
+    return WithoutReplacement(log_x.shape[:-1], rows, largest, m)
 
 
 @typed
@@ -123,9 +124,9 @@ def independent(log_x: Tensor, log_inclusion: Tensor) -> Law:
             class has a term above e^330 and the gradient in its probability is asked for.
     """
     rows = _flat(log_x)
-    inclusion = _rows("log_inclusion", log_inclusion, rows)
-    rows = _checked(rows, inclusion)
-    if bool((inclusion.detach() > 0).any()):
+    inclusion, (least, most) = _rows("log_inclusion", log_inclusion, rows)
+    rows, (_, largest) = _checked(rows, inclusion if least == -math.inf else None)
+    if most > 0:
         worst = inclusion.detach().max().exp().item()
         raise ValueError(f"an inclusion probability is {worst!r}; pass logarithms of numbers in [0, 1]")
     if inclusion.requires_grad and bool(((inclusion.detach() == 0) & (rows.detach() > 330)).any()):
@@ -133,7 +134,7 @@ def independent(log_x: Tensor, log_inclusion: Tensor) -> Law:
             f"log_x is {rows.detach().max().item():.0f}, and a class above 330 is certain: the gradient in its "
             "probability leaves double precision; detach log_inclusion, or shift the logits"
         )
-    return Independent(log_x.shape[:-1], rows, inclusion.expand_as(rows))
+    return Independent(log_x.shape[:-1], rows, largest, inclusion.expand_as(rows))
 
 
 @typed
@@ -236,23 +237,24 @@ def _flat(log_x: Tensor) -> Tensor:
     return log_x.to(torch.float64).reshape(log_x.shape[:-1].numel(), log_x.shape[-1])
 
 
-def _checked(log_x: Tensor, log_weights: Tensor | None = None) -> Tensor:
-    """The terms without NaN or +inf; those of weight 0 count as 0."""
+def _checked(log_x: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, tuple[float, float]]:
+    """The terms without NaN or +inf, and their extremes; those of weight 0 count as 0."""
     if log_weights is not None:
         log_x = torch.where((log_weights == -math.inf) & ~torch.isnan(log_x), -math.inf, log_x)
-    worst = log_x.detach().max().item() if log_x.numel() else 0.0
-    if math.isnan(worst) or worst == math.inf:
-        raise ValueError(f"log_x holds {worst}; logits must be finite, or -inf for a term of value 0")
-    return log_x
+    ends = extremes(log_x.detach())
+    if not ends[1] < math.inf:
+        raise ValueError(f"log_x holds {ends[1]}; logits must be finite, or -inf for a term of value 0")
+    return log_x, ends
 
 
-def _rows(name: str, values: Tensor, log_x: Tensor) -> Tensor:
-    """Log probabilities for ``log_x``: [1 or batch, classes], float64, without NaN."""
+def _rows(name: str, values: Tensor, log_x: Tensor) -> tuple[Tensor, tuple[float, float]]:
+    """Log probabilities for ``log_x``: [1 or batch, classes], float64, without NaN, and their extremes."""
     if not isinstance(values, Tensor) or not values.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {getattr(values, 'dtype', type(values))}")
     if values.ndim == 0 or values.shape[-1] != log_x.shape[-1] or values.shape[:-1].numel() not in (1, len(log_x)):
         raise ValueError(f"{name} has shape {tuple(values.shape)}, which does not fit {tuple(log_x.shape)} of log_x")
     rows = values.to(torch.float64).reshape(values.shape[:-1].numel(), values.shape[-1])
-    if bool(torch.isnan(rows.detach()).any()):
+    ends = extremes(rows.detach())
+    if math.isnan(ends[0]):
         raise ValueError(f"{name} holds NaN; it must hold logarithms of probabilities")
-    return rows
+    return rows, ends

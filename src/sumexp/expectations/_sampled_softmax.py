@@ -8,6 +8,7 @@ from torch import Tensor
 from sumexp._checks import floating, together, whole
 from sumexp.expectations._integrals import Expectations, expect
 from sumexp.expectations._laws import MOST_DRAWS, Method, with_replacement
+from sumexp.expectations._sums import extremes
 
 
 def sampled_softmax(
@@ -38,21 +39,20 @@ def sampled_softmax(
     """
     m = whole("m", m, 1, MOST_DRAWS)
     negatives, positive = split_label("logits", logits, label)
-    ratio = negatives - positive
     if log_q is None:
         log_share = math.log(logits.shape[-1] - 1) - math.log(m)
-        return expect(with_replacement(ratio + log_share, m, method=method), tol)
+        return expect(with_replacement(negatives - (positive - log_share), m, method=method), tol)
     floating("log_q", log_q, "[..., classes]")
     if log_q.shape[-1] != logits.shape[-1]:
         raise ValueError(f"log_q has shape {tuple(log_q.shape)}; give one entry for each of {logits.shape[-1]} classes")
     together(logits=logits, log_q=log_q)
     others, _ = split_label("log_q", log_q, label)
-    highest = others.detach().amax(-1)
-    if not bool((highest < math.inf).all()) or bool((highest == -math.inf).any()):
-        raise ValueError("log_q holds NaN or +inf, or -inf at every negative; it must be the logarithm of a proposal")
     proposal = torch.log_softmax(others, -1)
-    drawn = proposal > -math.inf
-    log_x = torch.where(drawn, ratio - torch.where(drawn, proposal, 0.0) - math.log(m), -math.inf)
+    least, _ = extremes(proposal.detach())
+    if math.isnan(least):
+        raise ValueError("log_q holds NaN or +inf, or -inf at every negative; it must be the logarithm of a proposal")
+    weight = proposal if least > -math.inf else torch.where(proposal > -math.inf, proposal, 0.0)
+    log_x = negatives - (positive + math.log(m)) - weight  # `with_replacement` ignores what is never drawn
     return expect(with_replacement(log_x, m, proposal, method), tol)
 
 

@@ -8,10 +8,13 @@ r"""Sums over classes :math:`\sum_y q_y f(t_k x_y)` at every node, and their adj
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -27,8 +30,12 @@ would then wait for one another (twice as slow on a busy machine); 256 MiB keep 
 
 WHOLE = slice(None)
 
-POINTS = 6
-"""Grid points a class is spread on: with a grid step of 1/256 the interpolation error is about 1e-16."""
+POINTS = 10
+"""Grid points a class is spread on."""
+
+POWERS = 6
+"""Coefficients of a point's weight, a polynomial in the class's offset: with a grid step of 1/64 the error of a kernel
+of height 1 is about 1e-16."""
 
 SLIGHT = 1e-4
 """Least (standard deviation / mean)^2 of a term whose excess is taken from spread masses: below it they lose digits."""
@@ -66,8 +73,8 @@ class ClassSum(ABC):
         """Σ q x, [batch]."""
 
     @abstractmethod
-    def at_nodes(self, f: Kernel, rule: Rule) -> Tensor:
-        """Σ_y q_y f(t_k x_y), [batch, nodes]."""
+    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Tensor:
+        """Σ_y q_y f(t_k x_y) on some of the nodes, [batch, nodes]."""
 
     @abstractmethod
     def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
@@ -92,10 +99,10 @@ class DirectSum(ClassSum):
             total[rows] += (self.probabilities(rows, columns) * self.log_x[rows, columns].exp()).sum(-1)
         return total
 
-    def at_nodes(self, f: Kernel, rule: Rule) -> Tensor:
+    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Tensor:
         """See :class:`ClassSum`."""
-        u = rule.nodes(self.log_x.device)
-        total = self.log_x.new_zeros(self.log_x.shape[0], rule.count)
+        u = rule.nodes(self.log_x.device)[nodes]
+        total = self.log_x.new_zeros(self.log_x.shape[0], len(u))
         for rows, columns in blocks(self.log_x, rule.count):
             values = f(torch.exp(self.log_x[rows, columns].unsqueeze(-1) + u))
             total[rows] += (self.probabilities(rows, columns).unsqueeze(-1) * values).sum(-2)
@@ -134,10 +141,11 @@ class DirectSum(ClassSum):
 class SpreadSum(ClassSum):
     """The classes spread on a grid in log x; f once per difference of node and grid point."""
 
-    def __init__(self, log_x: Tensor, log_q: Tensor | None, low: float, high: float) -> None:
-        """Spread the classes, whose finite logarithms lie in [low, high]; see :class:`ClassSum`."""
+    def __init__(self, log_x: Tensor, log_q: Tensor | None, low: float, high: float, masked: bool) -> None:
+        """Spread the classes, whose finite logarithms lie in [low, high]; ``masked`` if there are others."""
         super().__init__(log_x, log_q)
         self.low = low - POINTS * GRID
+        self.masked = masked
         self.size = math.ceil((high - self.low) / GRID) + POINTS
         if len(log_x) * self.size <= ON_HOST:
             self.home = torch.device("cpu")
@@ -154,80 +162,86 @@ class SpreadSum(ClassSum):
         """Σ q x, [batch]."""
         return self.masses @ self._grid
 
-    def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
-        """Of each class: its grid cell, its offset from the cell's middle in [-1/2, 1/2], and whether x > 0."""
-        position = (self.log_x[rows, columns] - self.low).mul_(1 / GRID)
-        present = position != -math.inf
-        position = position.clamp_min_(float(POINTS))
-        cell = position.floor()
-        return cell.long(), position.sub_(cell).sub_(0.5), present
+    def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Of each class: its grid cell, its offset from the cell's middle in [-1/2, 1/2], and whether x > 0, if asked.
+
+        The cell of the lowest class is POINTS, or by rounding the one before it.
+        """
+        position = torch.rsub(self.log_x[rows, columns], -self.low / GRID, alpha=-1 / GRID)
+        present = position != -math.inf if self.masked else None
+        if self.masked:
+            position.clamp_min_(float(POINTS))
+        cell = position.long()
+        return cell, position.sub_(cell).sub_(0.5), present
 
     def _spread(self) -> tuple[Tensor, Tensor]:
         """Masses on the grid, and the mass of the classes with x = 0.
 
-        A class in a cell adds q times the Lagrange polynomials of its offset, so the moments of the offsets in each
-        cell are enough. Uniform classes are counted, which is exact; other q are added in two parts, of which the
-        first, a multiple of 2^-52, is added without rounding: a million equal terms one by one would cost five digits.
+        A class in a cell adds q times polynomials of its offset, so the moments of the offsets in each cell are enough.
+        Uniform classes are counted, which is exact; other q are added in two parts, of which the first, a multiple of
+        2^-52, is added without rounding: a million equal terms one by one would cost five digits.
         """
-        batch = self.log_x.shape[0]
-        moments = self.log_x.new_zeros(POINTS + 1, batch, self.size)
-        zero_mass = self.log_x.new_zeros(batch)
+        batch, classes = self.log_x.shape
+        moments = self.log_x.new_zeros(POWERS + 1, batch, self.size)
+        zero_mass = torch.zeros(batch, dtype=moments.dtype, device=moments.device if self.masked else self.home)
         for rows, columns in blocks(self.log_x):
             cell, offset, present = self._place(rows, columns)
-            if self.log_q is None:
-                mass = present.to(torch.float64)
-                zero_mass[rows] += mass.shape[-1] - mass.sum(-1)
-            else:
-                q = self.probabilities(rows, columns).expand_as(offset)
-                mass = torch.where(present, q, 0.0)
-                zero_mass[rows] += (q - mass).sum(-1)
-            coarse = mass if self.log_q is None else mass.mul(2.0**52).round_().mul_(2.0**-52)
-            moments[POINTS, rows].scatter_add_(-1, cell, coarse)
+            mass = self.probabilities(rows, columns) if self.log_q is not None else offset.new_ones(())
+            mass = mass.expand_as(offset)
+            if present is not None:
+                zero_mass[rows] += torch.where(present, 0.0, mass).sum(-1)
+                mass = torch.where(present, mass, 0.0)
+            coarse = mass
             if self.log_q is not None:
+                coarse = mass.mul(2.0**52).round_().mul_(2.0**-52)
                 moments[0, rows].scatter_add_(-1, cell, mass - coarse)
-            for power in range(1, POINTS):
-                mass.mul_(offset)
+            moments[POWERS, rows].scatter_add_(-1, cell, coarse)
+            for power in range(1, POWERS):
+                mass = mass * offset if power == 1 else mass.mul_(offset)
                 moments[power, rows].scatter_add_(-1, cell, mass)
         moments, zero_mass = moments.to(self.home), zero_mass.to(self.home)
-        moments[0] += moments[POINTS]
-        coefficients = torch.tensor(lagrange_coefficients(), dtype=moments.dtype, device=self.home)
-        points = torch.einsum("jp,pbg->jbg", coefficients, moments[:POINTS])
-        masses = sum_terms([points[j].roll(j + 1 - POINTS // 2, -1) for j in range(POINTS)])
-        share = 1 / self.log_x.shape[-1] if self.log_q is None else 1.0
+        moments[0] += moments[POWERS]
+        points = (point_weights(self.home) @ moments[:POWERS].view(POWERS, -1)).view(-1)
+        # The weight of point j belongs j - POINTS / 2 + 1 cells on; there is no class near either end of a row.
+        stride = batch * self.size - 1
+        masses = points.as_strided((POINTS, batch, self.size), (stride, self.size, 1), POINTS // 2 - 1).sum(0)
+        share = 1 / classes if self.log_q is None else 1.0
         return masses * share, zero_mass * share
 
-    def _values(self, f: Kernel, rule: Rule) -> tuple[Tensor, Tensor]:
-        """The kernel at every difference of node and grid point, [node and grid cells, stride], and at 0.
+    def _products(self, rule: Rule) -> Tensor:
+        """The product s = t x of every difference of node and grid point, [node and grid cells, stride].
 
-        A step of the rule is ``stride`` grid steps; entry (a, b) is f at log s = rule.low + low + (a stride + b) GRID.
+        A step of the rule is ``stride`` grid steps; entry (a, b) is at log s = rule.low + low + (a stride + b) GRID.
         """
         stride = round(rule.step / GRID)
         if stride * GRID != rule.step:
             raise ValueError(f"step is {rule.step!r}; spreading needs a multiple of 1/{1 / GRID:.0f}, or use 'direct'")
         cells = math.ceil(self.size / stride) + rule.count - 1
         if self._nodes is None or self._nodes[0] != rule:
-            steps = torch.arange(cells * stride + 1, dtype=torch.float64, device=self.home)
-            s = (rule.low + self.low + GRID * steps).exp_()
-            s[-1] = 0
-            self._nodes = rule, s
-        values = f(self._nodes[1])
-        return values[:-1].view(cells, stride), values[-1]
+            steps = torch.arange(cells * stride, dtype=torch.float64, device=self.home)
+            self._nodes = rule, (rule.low + self.low + GRID * steps).exp_().view(cells, stride)
+        return self._nodes[1]
 
-    def at_nodes(self, f: Kernel, rule: Rule) -> Tensor:
+    def _at_zero(self, f: Kernel) -> Tensor:
+        """The kernel at 0, [1]."""
+        return f(torch.zeros(1, dtype=torch.float64, device=self.home))
+
+    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Tensor:
         """See :class:`ClassSum`."""
-        values, at_zero = self._values(f, rule)
-        masses = pad(self.masses, (0, -self.size % values.shape[1]))
-        masses = masses.view(len(masses), -1, values.shape[1])  # [batch, cell, place in the cell]
-        products = masses @ values.T  # [batch, cell a, cell a' of the values]; node k sums a' = a + k
+        s, (first, stop, _) = self._products(rule), nodes.indices(rule.count)
+        masses = pad(self.masses, (0, -self.size % s.shape[1]))
+        masses = masses.view(len(masses), -1, s.shape[1])  # [batch, cell, place in the cell]
+        # [batch, cell a, cell a' of the values]; node k sums a' = a + k
+        products = masses @ f(s[first : stop + masses.shape[1] - 1]).T
         batch, cells, width = products.shape
-        diagonals = products.as_strided((batch, cells, rule.count), (cells * width, width + 1, 1))
-        return diagonals.sum(1) + (at_zero * self.zero_mass).unsqueeze(-1)
+        total = products.as_strided((batch, cells, stop - first), (cells * width, width + 1, 1)).sum(1)
+        return total + (self._at_zero(f) * self.zero_mass).unsqueeze(-1) if self.masked else total
 
     def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
         """Σ q bend(tx) - bend(-log M) or log M + t Σ q x; by the direct sum where the terms scatter slightly."""
         wanted = missing.shape[-1]
         by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.home)[:wanted].exp()
-        bent = self.at_nodes(bend, rule)[:, :wanted]
+        bent = self.at_nodes(bend, rule, slice(wanted))
         result = torch.where(missing < 0.5, bent + log1p_bend(missing.clamp_max(0.5)), by_mean)
         ratio = self._grid / torch.where(self.mean > 0, self.mean, 1.0).unsqueeze(-1)
         slight = (self.masses * (ratio - 1).square()).sum(-1) + self.zero_mass < SLIGHT
@@ -242,23 +256,23 @@ class SpreadSum(ClassSum):
     def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
         """See :class:`ClassSum`."""
         parts = [self._at_grid(f, coefficients, rule) for f, coefficients in terms]
-        place, lagrange = self.log_x.device, lagrange_coefficients()
-        on_grid, at_zero = (sum_terms(column).to(place) for column in zip(*parts, strict=True))
+        on_grid, at_zero = (sum_terms(column) for column in zip(*parts, strict=True))
+        # Of each cell the polynomial in the offset, [powers, batch, cells].
+        near = pad(on_grid, (POINTS // 2 - 1, POINTS // 2)).unfold(-1, POINTS, 1)
+        polynomials = (near @ point_weights(self.home)).movedim(-1, 0).to(self.log_x.device)
+        at_zero = at_zero.to(self.log_x.device)
         result = torch.empty_like(self.log_x)
         for rows, columns in blocks(self.log_x):
             cell, offset, present = self._place(rows, columns)
-            total = torch.zeros_like(offset)
-            for j in range(POINTS):
-                weight = torch.full_like(offset, lagrange[j][-1])
-                for coefficient in reversed(lagrange[j][:-1]):
-                    weight.mul_(offset).add_(coefficient)
-                total += weight.mul_(on_grid[rows].gather(-1, cell + (j + 1 - POINTS // 2)))
-            result[rows, columns] = torch.where(present, total, at_zero[rows])
+            total = polynomials[-1, rows].gather(-1, cell)
+            for power in reversed(range(POWERS - 1)):
+                total.mul_(offset).add_(polynomials[power, rows].gather(-1, cell))
+            result[rows, columns] = total if present is None else torch.where(present, total, at_zero[rows])
         return result
 
     def _at_grid(self, f: Kernel, coefficients: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
         """Σ_k coefficient_k f(t_k e^{g_j}) at every grid point j, and Σ_k coefficient_k f(0)."""
-        values, at_zero = self._values(f, rule)
+        values = f(self._products(rule))
         cells = values.shape[0] - rule.count + 1
         shifted = coefficients.new_zeros(len(coefficients), cells, values.shape[0])
         size, width = shifted.stride(0), shifted.stride(1)
@@ -266,28 +280,40 @@ class SpreadSum(ClassSum):
             coefficients.unsqueeze(1)
         )
         on_grid = (shifted @ values).view(len(coefficients), -1)[:, : self.size]
-        return on_grid, at_zero * coefficients.sum(-1, keepdim=True)
+        return on_grid, self._at_zero(f) * coefficients.sum(-1, keepdim=True)
 
 
-def class_sum(log_x: Tensor, log_q: Tensor | None, method: str) -> ClassSum:
-    """The algorithm asked for; ``auto`` spreads once the grid is smaller than the list of classes."""
+def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[float, float] | None = None) -> ClassSum:
+    """The algorithm asked for; ``auto`` spreads where this takes less time.
+
+    ``ends`` are the :func:`extremes` of log x.
+    """
     if method == "direct" or not log_x.numel():
         return DirectSum(log_x, log_q)
-    low, high = finite_range(log_x)
+    least = extremes(log_x)[0] if ends is None else ends[0]
+    low, high = finite_range(log_x) if ends is None or least == -math.inf else ends
     narrow = high - low <= WIDEST
     if method == "spread":
         if not narrow:
             raise ValueError(f"log_x spans {high - low:.0f}, too wide to spread (at most {WIDEST:.0f}); use 'direct'")
-        return SpreadSum(log_x, log_q, low, high)
-    if method != "auto":
+    elif method != "auto":
         raise ValueError(f"method is {method!r}; it must be 'auto', 'direct' or 'spread'")
-    worthwhile = narrow and log_x.shape[-1] > max(2000.0, 0.2 * (high - low) / GRID)
-    return SpreadSum(log_x, log_q, low, high) if worthwhile else DirectSum(log_x, log_q)
+    elif not narrow or log_x.shape[-1] <= max(400.0, 10 * (high - low)):
+        return DirectSum(log_x, log_q)
+    return SpreadSum(log_x, log_q, low, high, masked=least == -math.inf)
+
+
+def extremes(values: Tensor) -> tuple[float, float]:
+    """Smallest and largest entry, NaN if there is one; (inf, -inf) of none."""
+    if not values.numel():
+        return math.inf, -math.inf
+    low, high = torch.stack(torch.aminmax(values)).tolist()
+    return low, high
 
 
 def finite_range(log_x: Tensor) -> tuple[float, float]:
     """Smallest and largest finite entry; (0, 0) if there is none."""
-    low, high = torch.stack(torch.aminmax(log_x)).tolist()
+    low, high = extremes(log_x)
     if low == -math.inf:
         parts = (log_x[block] for block in blocks(log_x))
         low = min(torch.where(part == -math.inf, math.inf, part).min().item() for part in parts)
@@ -311,17 +337,28 @@ def sum_terms(terms: Sequence[Tensor]) -> Tensor:
 
 
 @cache
-def lagrange_coefficients() -> tuple[tuple[float, ...], ...]:
-    """Row p: coefficients, lowest first, of the Lagrange polynomial of point p in the offset from the cell's middle."""
-    points = [p - (POINTS - 1) / 2 for p in range(POINTS)]
+def point_weights(device: torch.device) -> Tensor:
+    """Row j: coefficients, lowest first, of the weight of point j in the offset from the cell's middle, float64.
+
+    It has at the Chebyshev points of the cell the values of the Lagrange polynomial of point j.
+    """
+    points = [Fraction(2 * j + 1 - POINTS, 2) for j in range(POINTS)]
+    inner = [Fraction(math.cos(math.pi * (i + 0.5) / POWERS)) / 2 for i in range(POWERS)]
+    values = np.array([[x**power for x in inner] for power in range(POINTS)])
+    weights = (_lagrange(points) @ values @ _lagrange(inner)).astype(np.float64)
+    return torch.from_numpy(weights).to(device)
+
+
+def _lagrange(points: Sequence[Fraction]) -> NDArray[Any]:
+    """Row j: coefficients, lowest first, of the Lagrange polynomial of point j."""
     rows = []
     for point in points:
-        polynomial = np.ones(1)
+        polynomial = np.ones(1, dtype=object)
         for other in points:
             if other != point:
-                polynomial = np.convolve(polynomial, [-other, 1.0]) / (point - other)
-        rows.append(tuple(polynomial.tolist()))
-    return tuple(rows)
+                polynomial = np.convolve(polynomial, np.array([-other, 1])) / (point - other)
+        rows.append(polynomial)
+    return np.array(rows)
 
 
 def _normaliser(log_x: Tensor, log_q: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from sumexp._checks import first_order
 from sumexp.expectations._kernels import bend, decay, growth, log1p_bend
-from sumexp.expectations._sums import SLIGHT, ClassSum, blocks
+from sumexp.expectations._sums import SLIGHT, WHOLE, ClassSum, blocks
 from sumexp.expectations.quadrature import Rule
 
 CERTAIN = -700.0
@@ -43,6 +43,7 @@ class _OverClasses:
 
     shape: torch.Size
     log_x: Tensor
+    largest: float
 
     @property
     def device(self) -> torch.device:
@@ -51,10 +52,6 @@ class _OverClasses:
     @property
     def place(self) -> torch.device:
         return self.log_x.device
-
-    @cached_property
-    def largest(self) -> float:
-        return self.log_x.detach().max().item() if self.log_x.numel() else -math.inf
 
 
 @dataclass(frozen=True)
@@ -99,15 +96,14 @@ class _Mixture(torch.autograd.Function):
             return nothing, nothing.clone(), nothing[:, 0].clone()
         t = rule.nodes(sums.home).exp()
         missing = sums.at_nodes(growth, rule)  # 1 - M
-        # Where most of M is gone, 1 - M has lost its digits.
-        log_one = torch.where(
-            missing < 0.5,
-            torch.log1p(-missing.clamp_max(0.5)),
-            sums.at_nodes(decay, rule).clamp_min(torch.finfo(torch.float64).tiny).log(),
-        )
+        log_one, gone = torch.log1p(-missing.clamp_max(0.5)), missing >= 0.5
+        last = (WHOLE, _last_nodes(gone))
+        if gone[last].numel():  # where most of M is gone, 1 - M has lost its digits
+            value = sums.at_nodes(decay, rule, last[1]).clamp_min(torch.finfo(torch.float64).tiny)
+            log_one[last] = torch.where(gone[last], value.log(), log_one[last])
         excess = torch.zeros_like(log_one)
         if bool(near.any()):
-            first = (slice(None), slice(_near_nodes(near)))
+            first = (WHOLE, _first_nodes(near))
             excess[first] = torch.where(near[first], sums.excess(rule, missing[first], log_one[first]), 0.0)
         ctx.sums, ctx.rule = sums, rule
         ctx.save_for_backward(log_x, missing, log_one, near, t)
@@ -139,11 +135,19 @@ class _Mixture(torch.autograd.Function):
         return g_log_x, g_log_q, None, None, None, None
 
 
-def _near_nodes(near: Tensor) -> int:
-    """How many first nodes hold every near one, in whole vectors; a GPU takes all rather than wait for the number."""
+def _first_nodes(near: Tensor) -> slice:
+    """The first nodes, up to the last near one, in whole vectors; a GPU takes all rather than wait for the number."""
     if near.device.type != "cpu":
-        return near.shape[-1]
-    return math.ceil(int(near.any(0).sum()) / VECTOR) * VECTOR
+        return WHOLE
+    return slice(math.ceil(int(near.any(0).sum()) / VECTOR) * VECTOR)
+
+
+def _last_nodes(gone: Tensor) -> slice:
+    """The last nodes, from the first that is gone on, likewise."""
+    if gone.device.type != "cpu":
+        return WHOLE
+    count, kept = gone.shape[-1], int((~gone).all(0).sum())
+    return slice(count if kept == count else kept // VECTOR * VECTOR, None)
 
 
 @dataclass(frozen=True)

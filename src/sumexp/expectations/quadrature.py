@@ -9,9 +9,8 @@ from torch import Tensor
 
 from sumexp._checks import typed
 
-GRID = 1 / 256
+GRID = 1 / 64
 """Step of the grid in log x on which classes are spread; every quadrature step is a multiple of it."""
-
 
 VARIANCE_POWER = 3
 """The variances' integrands behave like t^3 e^{-t} dt/t where X is small: the step serves them too."""
@@ -100,4 +99,4 @@ def rule(tol: float, log_max: float) -> Rule:
 @lru_cache(maxsize=64)
 def _widest(tol: float) -> float:
     """The widest step whose discretisation keeps below a tolerance."""
-    return max(k * GRID for k in range(32, 512) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
+    return max(k * GRID for k in range(8, 128) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
