@@ -323,7 +323,9 @@ def distinct_indices(
     if not 0 <= count <= n:
         raise ValueError(f"count is {count}; only 0..{n} distinct indices below {n} can be drawn")
     if 4 * count > n:
-        return torch.rand(rows, n, generator=generator, device=device).argsort(-1)[:, :count]
+        # In single precision ties would not be rare, and their order is no random one.
+        order = torch.rand(rows, n, dtype=torch.float64, generator=generator, device=device).argsort(-1)
+        return order[:, :count]
     drawn = torch.randint(n, (rows, count), generator=generator, device=device)
     while True:
         values, order = drawn.sort(dim=-1, stable=True)
