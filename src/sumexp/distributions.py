@@ -348,7 +348,8 @@ class PerturbArgmax(_Perturbed):
 
     With Gumbel noise it is ``OneHotCategorical(logits=loc)``. In single precision, Gaussian and logistic noise go
     through :mod:`sumexp.perturb.batched`: mean, entropy and divergence to about 1e-6, for thousands of rows a step.
-    ``torch.func`` transforms take Gumbel noise alone; laws of other noises take all rows at once, as loc [..., d].
+    ``torch.func`` transforms take these three noises, in double precision to 1e-12; laws of others take all rows at
+    once, as loc [..., d].
 
     >>> law = PerturbArgmax(torch.tensor([1.0, 0.0, 0.0]), Gaussian())
     >>> prior = torch.distributions.OneHotCategorical(logits=torch.zeros(3))
@@ -409,7 +410,7 @@ class PerturbArgmax(_Perturbed):
     def entropy(self) -> Tensor:
         """The entropy, [...]."""
         if _is_batched(self):
-            return -batched.negative_entropy(self.loc.float(), self.noise).to(self.loc)  # type: ignore[arg-type]
+            return -batched.negative_entropy(_on_grid(self.loc), self.noise).to(self.loc)  # type: ignore[arg-type]
         p = self._probabilities()
         parts: Tensor = torch.special.entr(p.masked_fill(p == 0, 1.0))  # of 0 it has no gradient
         return parts.sum(-1).to(self.loc)
@@ -423,7 +424,7 @@ class PerturbArgmax(_Perturbed):
 
     def _probabilities(self) -> Tensor:
         if _is_batched(self):
-            return batched.probabilities(self.loc.float(), self.noise)  # type: ignore[arg-type]
+            return batched.probabilities(_on_grid(self.loc), self.noise)  # type: ignore[arg-type]
         if isinstance(self.noise, Gumbel):
             return torch.softmax(double(self.loc) / self.noise.scale, -1)
         return _exact_probabilities(self.loc, self.noise)
@@ -434,6 +435,8 @@ class PerturbArgmax(_Perturbed):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
         if not _is_batched(self):
             return onto(_log(self._probabilities()), self.loc.device)
+        if torch._C._are_functorch_transforms_active():
+            return batched.log_probabilities(double(self.loc), self.noise)  # type: ignore[arg-type]
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
@@ -472,10 +475,18 @@ class PerturbArgmaxStraightThrough(PerturbArgmax):
 
 
 def _is_batched(law: PerturbArgmax) -> bool:
-    """Whether its numbers come from the common grid, which serves single precision."""
-    if not isinstance(law.noise, Gumbel) and torch._C._are_functorch_transforms_active():
-        raise NotImplementedError("torch.func maps no quadrature: give all rows at once, loc [..., d], or Gumbel noise")
-    return law.loc.dtype != torch.float64 and isinstance(law.noise, Gaussian | Logistic)
+    """Whether its numbers come from the common grid, which serves single precision and ``torch.func``."""
+    mapped, common = torch._C._are_functorch_transforms_active(), isinstance(law.noise, Gaussian | Logistic)
+    if mapped and not common and not isinstance(law.noise, Gumbel):
+        raise NotImplementedError(
+            f"torch.func maps no quadrature of {law.noise}: give all rows at once, loc [..., d], or another noise"
+        )
+    return common and (mapped or law.loc.dtype != torch.float64)
+
+
+def _on_grid(values: Tensor) -> Tensor:
+    """In a type of the common grid."""
+    return values if values.dtype == torch.float64 else values.float()
 
 
 def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
@@ -526,8 +537,8 @@ def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
     together(loc=first.loc, log_q=log_q)
     shape = torch.broadcast_shapes(first.loc.shape, log_q.shape)  # type: ignore[no-untyped-call]
     if _is_batched(first):
-        loc = first.loc.float().expand(shape)
-        return batched.divergence(loc, log_q.float(), first.noise).to(first.loc)  # type: ignore[arg-type]
+        loc = _on_grid(first.loc).expand(shape)
+        return batched.divergence(loc, log_q.to(loc), first.noise).to(first.loc)  # type: ignore[arg-type]
     return _relative_entropy(first._probabilities(), log_q).to(first.loc)
 
 

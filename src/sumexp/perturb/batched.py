@@ -14,6 +14,8 @@ where u grows exponentially. The Jacobian is the Laplacian of :mod:`sumexp.pertu
 takes the same nodes and no graph. A class of parameter -inf never wins. Values are not checked, which would stop a GPU:
 a row with NaN, +inf, or no finite logit gives NaN.
 
+Under the transforms of ``torch.func`` the same integrals are plain operations, differentiable any number of times.
+
 All functions raise the errors of :func:`probabilities`.
 
 Source: Cohen Indelman and Hazan, equation (3).
@@ -86,6 +88,8 @@ def probabilities(theta: Tensor, noise: Common) -> Tensor:
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.softmax(theta / noise.scale, -1)
+    if torch._C._are_functorch_transforms_active():
+        return _transformed(theta, noise)
     return cast(Tensor, _Probabilities.apply(theta, noise))  # type: ignore[no-untyped-call]
 
 
@@ -125,9 +129,27 @@ def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
     if isinstance(noise, Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)
         return (log_q.exp() * (log_q - log_p).masked_fill(theta == -math.inf, 0.0)).sum(-1)
+    if torch._C._are_functorch_transforms_active():
+        q = _transformed(theta, noise)
+        gap = _floored(q).log() - log_p
+        return (q * gap.masked_fill(gap.isinf() & (q == 0), 0.0)).sum(-1)
     if torch.is_grad_enabled() and (theta.requires_grad or log_p.requires_grad):
         return cast(Tensor, _Divergence.apply(theta, log_p, noise))  # type: ignore[no-untyped-call]
     return _by_rows(theta, noise, lambda race, other: race.divergence(other)[1], log_p).squeeze(-1)
+
+
+def _transformed(theta: Tensor, noise: Common) -> Tensor:
+    """The probabilities as ``torch.func`` transforms them: nothing in place, all nodes in its graph."""
+    nodes, weights = _grid(noise, theta.shape[-1], theta)
+    place = (nodes + (theta.amax(-1, keepdim=True).detach() - theta).unsqueeze(-1) / noise.scale).movedim(-1, -2)
+    if isinstance(noise, Gaussian):
+        cdf = torch.erfc(place * -math.sqrt(0.5)) / 2
+        least = math.sqrt(torch.finfo(place.dtype).tiny)
+        density = place.clamp_max(math.sqrt(-2 * math.log(least))).square().mul(-0.5).exp()
+        ratio = torch.where(density > 1.01 * least, density, 0.0) / (math.sqrt(2 * math.pi) * cdf)
+    else:
+        cdf, ratio = torch.sigmoid(place), torch.sigmoid(-place)
+    return (ratio * (cdf.prod(-1) * weights).unsqueeze(-1)).sum(-2)
 
 
 class _Probabilities(torch.autograd.Function):
