@@ -82,6 +82,18 @@ def test_many_draws_of_two_terms(m: int) -> None:
     assert_own_digits(expectations.with_replacement(log_x, m), binomial_moments(low, high, m), m * (low + high) / 2)
 
 
+@pytest.mark.parametrize("digits", [4, 6, 8, 10, 12])
+@pytest.mark.parametrize("larger", [-5.0, 0.0, 5.0])
+def test_rare_huge_terms_cost_a_variance_the_digits_that_are_stated(digits: int, larger: float) -> None:
+    log_x, log_pi = terms(digits * math.log(10) + larger, 0.0), terms(-digits * math.log(10), 0.0)
+    pi = [mpmath.exp(mpf(value)) for value in log_pi.tolist()]
+    exact = reference.enumerate_moments(log_x.tolist(), reference.draws_by_coins(pi))
+    found = expectations.expect(expectations.independent(log_x, log_pi))
+    within = 1e-15 * 10**digits + 1e-11
+    assert relative(found.loss_variance, exact.loss_variance) <= within
+    assert relative(found.probability_variance, exact.probability_variance) <= within
+
+
 @pytest.mark.parametrize("m", [10**12, 2**53])
 def test_a_thousand_billion_draws_of_two_terms(m: int) -> None:
     # Var X = m ((high - low)/2)^2 and EX = m (high + low)/2; Var f(X) = f'(EX)^2 Var X (1 + O(1/m)).

@@ -56,7 +56,8 @@ class Expectations:
             (rounding comes on top: some 1e-15 for the first two); for the variances an estimate of the same size.
         nodes: number of quadrature nodes.
 
-    Gaps and variances are accurate relative to themselves, however slightly X scatters. Their *gradients* are sums of
+    Gaps and variances are accurate relative to themselves, however slightly X scatters. Only where a sum k times the
+    others has a probability p below 1e-6 has a variance a larger relative error, up to 1e-15 times min(k, 1/p). Their *gradients* are sums of
     terms that nearly cancel then: where X has the coefficient of variation v, they lose about -log10(v) digits.
     """
 
