@@ -57,8 +57,9 @@ class Expectations:
         nodes: number of quadrature nodes.
 
     Gaps and variances are accurate relative to themselves, however slightly X scatters. Only where a sum k times the
-    others has a probability p below 1e-6 has a variance a larger relative error, up to 1e-15 times min(k, 1/p). Their *gradients* are sums of
-    terms that nearly cancel then: where X has the coefficient of variation v, they lose about -log10(v) digits.
+    others has a probability p below 1e-6, a variance has a larger relative error, up to 1e-15 times min(k, 1/p).
+    The *gradients* are sums of terms that nearly cancel where X scatters slightly: with the coefficient of variation v
+    they lose about -log10(v) digits.
     """
 
     probability: Tensor

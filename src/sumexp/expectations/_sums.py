@@ -298,7 +298,7 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[floa
             raise ValueError(f"log_x spans {high - low:.0f}, too wide to spread (at most {WIDEST:.0f}); use 'direct'")
     elif method != "auto":
         raise ValueError(f"method is {method!r}; it must be 'auto', 'direct' or 'spread'")
-    elif not narrow or log_x.shape[-1] <= max(400.0, 10 * (high - low)):
+    elif not narrow or log_x.shape[-1] <= max(400 / min(len(log_x), 2), 10 * (high - low)):
         return DirectSum(log_x, log_q)
     return SpreadSum(log_x, log_q, low, high, masked=least == -math.inf)
 
