@@ -1,7 +1,7 @@
 r"""Sums over classes :math:`\sum_y q_y f(t_k x_y)` at every node, and their adjoints, by two algorithms.
 
 :class:`DirectSum` evaluates f for every class and node. :class:`SpreadSum` uses that the sum is a convolution in
-:math:`\log x`: it spreads the classes once on a grid, with local Lagrange weights, and evaluates f once per
+:math:`\log x`: it spreads the classes once on a grid, with local polynomial weights, and evaluates f once per
 *difference* of node and grid point. Each tests the other.
 """
 
