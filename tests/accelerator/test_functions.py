@@ -45,7 +45,7 @@ FEW = 50
 
 
 LIBRARY = {
-    "distributions", "expectations", "functional", "negatives", "nn", "perturb", "ranking", "samplers",
+    "bias", "distributions", "expectations", "functional", "nce", "negatives", "nn", "perturb", "ranking", "samplers",
 }  # fmt: skip
 """Packages that others train with, whatever their defaults."""
 

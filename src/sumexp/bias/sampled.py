@@ -34,6 +34,8 @@ class Bias:
 
 
 @typed
+@torch.inference_mode(False)
+@torch.enable_grad()
 def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None) -> Bias:
     """Exact bias of value and gradient of the sampled softmax with importance weights.
 
@@ -48,7 +50,7 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
         ValueError: as :func:`sumexp.expectations.sampled_softmax`.
     """
     checks.floating("logits", logits, "[..., classes]")
-    leaf = logits.detach().to(torch.float64).requires_grad_()
+    leaf = logits.detach().to(torch.float64, copy=True).requires_grad_()
     proposal = None if log_q is None else log_q.detach()
     result = expectations.sampled_softmax(leaf, label, m, proposal)
     (mean_gradient,) = torch.autograd.grad(result.loss.sum(), leaf)

@@ -46,6 +46,8 @@ def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
 
 
 @typed
+@torch.inference_mode(False)
+@torch.enable_grad()
 def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1e-9) -> Tensor:
     """[K] the parameters that minimise a convex population loss of the scores, deterministic.
 
@@ -58,7 +60,7 @@ def fit(features: Tensor, loss: Callable[[Tensor], Tensor], tolerance: float = 1
         ValueError: if there is no feature, a shape does not fit, or the gradient stays too large. (A loss that flattens
             out towards infinity has small gradients without a minimum.)
     """
-    features = _features(features)
+    features = _features(features).clone()
     if not tolerance > 0:
         raise ValueError(f"tolerance is {tolerance!r}; it must be positive")
     theta = torch.zeros(features.shape[-1], dtype=torch.float64, device=features.device, requires_grad=True)
