@@ -25,7 +25,7 @@ from claimbook.store.checkpoints import Checkpoint
 from claimbook.store.provenance import Provenance
 from claimbook.tasks import Arrays, Result, Task
 
-Config = TypeVar("Config")
+C = TypeVar("C")  # a config
 
 _adapter = cache(TypeAdapter)
 
@@ -99,11 +99,7 @@ def computed(
 
 
 def cached_all(
-    task: Task,
-    configs: Sequence[Config],
-    *,
-    data: Callable[[Config], Sequence[str]] = lambda _: (),
-    device: str = "cpu",
+    task: Task, configs: Sequence[C], *, data: Callable[[C], Sequence[str]] = lambda _: (), device: str = "cpu"
 ) -> list[Run]:
     """The runs of several configs, in their order: from the store, from the book, or `computed` now.
 
