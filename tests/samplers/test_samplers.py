@@ -361,8 +361,7 @@ def test_histories_of_most_classes_take_no_more_operations_than_those_of_few() -
     for size, had in ((4, 6), (4, 6), (4, 18), (64, 18)):  # the first builds the line of classes
         exclude = torch.stack([torch.randperm(20, generator=seeded(each))[:had] for each in range(size)])
         with Operations() as operations:
-            drawn = samplers.draw(law, [0] * size, 5, exclude=exclude, generator=seeded())
-        assert not (drawn.ids.unsqueeze(-1) == exclude.unsqueeze(1)).any()
+            samplers.draw(law, [0] * size, 5, exclude=exclude, generator=seeded())
         counts.append(operations.count)
     assert counts[1] == counts[2] == counts[3]
 

@@ -83,6 +83,7 @@ class Tabulated(Law):
     def _hold(self, integers: Tensor) -> None:
         """Keep the table on the CPU and derive what draws need."""
         self._integers = integers
+        self.others.clear()
         self._spread(self.device)
 
     @abstractmethod

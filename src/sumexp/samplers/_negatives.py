@@ -14,7 +14,7 @@ from sumexp import _checks as checks
 from sumexp import _lists as lists
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law, Tabulated
-from sumexp.samplers._laws import Sampler, log_q_of
+from sumexp.samplers._laws import Mixture, Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
 """The rule for accidental hits, draws of the example's own label: leave out, draw again, or keep as negatives."""
@@ -225,13 +225,13 @@ def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Ge
 
 
 def _kept(sampler: Sampler) -> dict[str, Any] | None:
-    """What a law keeps as long as its tables and those of its parts are the same; None where that is not known."""
-    if not isinstance(sampler, Law):
-        return None
+    """What a law keeps, and a mixture as long as its parts have the same tables; None where that is not known."""
+    if not isinstance(sampler, Mixture):
+        return sampler.others if isinstance(sampler, Law) else None
     if any(not isinstance(each, Law) for part in sampler.modules() for each in getattr(part, "samplers", ())):
         return None
     tables = [part._integers for part in sampler.modules() if isinstance(part, Tabulated)]
-    if list(map(id, sampler.others.get("of", [None]))) != list(map(id, tables)):
+    if list(map(id, sampler.others.get("of", ()))) != list(map(id, tables)):
         sampler.others.clear()
         sampler.others["of"] = tables
     return sampler.others
