@@ -108,10 +108,9 @@ def _run(options: argparse.Namespace) -> None:
         raise
     for each in (read, served) if served else (read,):
         print(folded(f"read      {each.says}"))
-    if options.output is not None:
-        write(result, options.output)
     print(result if options.full else result.short)
     if options.output is not None:
+        write(result, options.output)
         print(f"report    {options.output}")
 
 

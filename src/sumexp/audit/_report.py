@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from html import escape
 from pathlib import Path
 from string import Template
@@ -45,7 +46,7 @@ def write(audit: Audit, output: Path) -> tuple[Path, Path]:
     paths = output.with_suffix(".json"), output
     texts = json.dumps(audit.plain(), indent=1, allow_nan=False) + "\n", page(audit, paths[0].name)
     for path, text in zip(paths, texts, strict=True):
-        draft = path.with_name(f".{path.name}.draft")
+        draft = path.with_name(f".{path.name}.{os.getpid()}")  # two commands may write one report
         try:
             draft.write_text(text, "utf-8", newline="")
             draft.replace(path)
