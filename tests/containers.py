@@ -56,10 +56,7 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
     "dia": lambda m: dia_array(m.astype(float)),
     "torch coo": lambda m: torch.from_numpy(m).to_sparse(),
     "torch coo with marks twice": lambda m: torch.sparse_coo_tensor(
-        torch.from_numpy(np.argwhere(m).T).repeat(1, 2),
-        torch.ones(2 * int(m.sum()), dtype=torch.bool),
-        m.shape,
-        check_invariants=True,
+        np.argwhere(m).T.repeat(2, axis=1), np.ones(2 * m.sum(), dtype=bool), m.shape, check_invariants=True
     ),
     "torch csr": lambda m: torch.from_numpy(m.astype(float)).to_sparse_csr(),
 }
