@@ -16,7 +16,7 @@ import pytest
 
 from claimbook import BookError
 from claimbook.store import Computation, Store, default
-from claimbook.store.entries import SUMS, _sums, is_of_disk, read, size
+from claimbook.store.entries import SUMS, _sums, is_of_disk, read, size, write_text
 from claimbook.store.provenance import Meter
 
 from .conftest import asked, keep
@@ -285,3 +285,20 @@ def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert default().root == tmp_path / "here"
     monkeypatch.setenv("SUMEXP_STORE", "~/there")
     assert default().root == Path.home() / "there"
+
+
+def test_a_file_is_replaced_and_its_folder_made(tmp_path: Path) -> None:
+    file = tmp_path / "a folder" / "a.txt"
+    for text in ("eins\n", "zwei: ö\n"):
+        write_text(file, text)
+        assert file.read_bytes() == text.encode()
+        assert list(file.parent.iterdir()) == [file]
+
+
+def test_a_text_that_cannot_be_written_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    write_text(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(file, "new \ud800")  # half a pair of surrogates
+    assert file.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [file]

@@ -244,6 +244,6 @@ def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("chapter", ["vae", "longtail", "retrieval"])
 def test_a_chapter_declares_the_data_sets_that_its_grid_asks_for(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.chdir(Path(__file__).parents[3])
+    monkeypatch.chdir(Path(__file__).parents[2])
     plans = import_module(f"sumexp.chapters.{chapter}.grids").PLANS
     assert declared_runs(parse(source_path(chapter)))[chapter] == tuple(plans["paper"])

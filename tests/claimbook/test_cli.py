@@ -1,0 +1,114 @@
+"""The commands, and how the command line ends."""
+
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from claimbook import cli, register
+from claimbook.cli.commands import app, register_command
+from claimbook.pipeline import notebooks
+from claimbook.store import Computation, Store, processes
+from tests.claimbook.store.conftest import keep
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_error_of_ours_keeps_its_traceback() -> None:
+    code = "import claimbook.cli.commands as c\ndef app(): raise ZeroDivisionError\nc.app = app\n"
+    code += "from claimbook.cli import main\nmain()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_an_error_of_input_is_one_line() -> None:
+    command = [sys.executable, "-m", "claimbook.cli", "register", "--chapter", "baias"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    [line] = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "baias" in line
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        shutil.Error([("a", "b", "[Errno 28] No space left on device")]),
+        PermissionError(errno.EACCES, "Permission denied"),
+        NotADirectoryError(errno.ENOTDIR, "Not a directory"),
+    ],
+)
+def test_what_the_disk_refuses_is_one_line_that_says_what_to_do(
+    error: OSError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refused() -> None:
+        raise error
+
+    monkeypatch.setattr("claimbook.cli.commands.app", refused)
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["claimbook", "book"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: [")
+    assert line.endswith(f"; free space (claimbook clean), or name another store than {tmp_path} by SUMEXP_STORE")
+
+
+@pytest.mark.parametrize("output", [None, Path("mine/one.ipynb")])
+def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, output: Path | None
+) -> None:
+    asked = []
+
+    def run(name: str, values: object, folder: Path, log: Path) -> SimpleNamespace:
+        asked.append((name, values, log, os.environ[processes.DRIVEN]))
+        (folder / notebooks.EXECUTED).write_text("executed")
+        return SimpleNamespace(seconds=12.34)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(processes.DRIVEN, "")
+    monkeypatch.setattr(notebooks, "run", run)
+    monkeypatch.setattr(notebooks, "parameters", lambda name, given: dict(one.split("=") for one in given))
+    done = CliRunner().invoke(
+        app, ["notebook", "run", "one", "-p", "seed=7", *(["--output", str(output)] if output else [])]
+    )
+    target = output or Path("build/run/one.ipynb")
+    assert done.exit_code == 0, done.output
+    assert f"executed in 12.3 s: {target}" in done.output
+    assert target.read_text() == "executed"
+    assert asked == [("one", {"seed": "7"}, Path("build/logs/run-one.log"), "1")]
+
+
+def test_each_claim_of_a_chapter_has_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("claims", "tests"):  # and no evidence: what tests would decide is open
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    register_command(chapter="fits")
+    names = [name for name, claim in register.load(ROOT / "claims").items() if claim.chapter == "fits"]
+    lines = capsys.readouterr().out.splitlines()
+    assert [first for first, *_ in map(str.split, filter(str.strip, lines)) if first in names] == names
+    assert lines[-1].startswith(f"{len(names)} claims: ")
+    conventions = sum(register.load(ROOT / "claims")[name].is_convention for name in names)
+    assert f"{len(names) - conventions} open" in lines[-1]
+
+
+def test_clean_leaves_training_runs_and_what_is_being_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SUMEXP_STORE", str(tmp_path))
+    store = Store(tmp_path)
+    for kind in ("notebook", "evidence", "run", "grid", "pages"):
+        keep(store, Computation(kind, "some", {}))
+    with store.locked(Computation("pages", "book", {})), store.locked(Computation("notebook", "some", {})):
+        done = CliRunner().invoke(app, ["clean"])
+    assert done.output == f"removed 2 of 3 entries, 0.0 MB; training runs stay: {tmp_path / 'run'}\n"
+    assert [path.parts[-3] for path in store.paths()] == ["grid", "notebook", "run"]
