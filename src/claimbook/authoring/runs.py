@@ -13,7 +13,6 @@ from dataclasses import dataclass, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -175,11 +174,15 @@ def _out_of_memory(name: str, config: object, device: str) -> str:
 def _surroundings(data: Sequence[str]) -> Iterator[None]:
     """Fix torch's threads and default dtype, and let only the declared data be read: the key knows of no other."""
     threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    declared = os.environ.get("SUMEXP_DECLARED_DATA")
     torch.set_num_threads(THREADS)
     torch.set_default_dtype(torch.float32)
+    os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
     try:
-        with patch.dict(os.environ, SUMEXP_DECLARED_DATA=",".join(data)):
-            yield
+        yield
     finally:
         torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
+        os.environ.pop("SUMEXP_DECLARED_DATA")
+        if declared is not None:
+            os.environ["SUMEXP_DECLARED_DATA"] = declared
