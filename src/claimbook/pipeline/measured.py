@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from claimbook.authoring.results import typeset
 from claimbook.pipeline.outputs import literal
 
 Row = Mapping[str, Any]
@@ -97,7 +98,7 @@ def _shown(head: str, cell: Any) -> str:
         cell = [f"{name}{SPACE}={SPACE}{'none' if value == '' else value}" for name, value in cell.items()]
     if isinstance(cell, list):
         return literal(", ".join(map(str, cell))) or "none"
-    return f"{cell:,}" if isinstance(cell, int) else literal(str(cell)).replace(" × ", TIMES)
+    return f"{cell:,}" if isinstance(cell, int) else literal(typeset(str(cell))).replace(" × ", TIMES)
 
 
 def _time(seconds: float) -> str:
