@@ -57,4 +57,4 @@ def test_streamed_gaps_cost_a_quarter_of_the_rate() -> None:
 
 def test_the_number_on_the_page_is_that_of_the_default_rate() -> None:
     rate = StreamingLogQ(2).rate
-    assert f"at the default rate of {rate:g} gaps cost {rate / 4:g} nats" in PAGE.read_text()
+    assert f"{rate / 4:g} nats of divergence from the truth at the default rate of {rate:g}." in PAGE.read_text()

@@ -168,7 +168,7 @@ def batch_loss(
     def half(scores: Tensor, law: Tensor | None, equal: Tensor | None, marks: Tensor | None) -> Tensor:
         there = scores.shape[1] if absent is None else scores.shape[1] - absent[: scores.shape[1]].sum()
         taken = _taken(law, correct, marks, there)
-        correction = _Correction(scale, taken, correct == "all", equal, marks, smoothing)
+        correction = _Correction(scale, taken, correct == "all", equal, marks, smoothing, masked)
         return _loss(scores, correction, reduction if absent is None else "none")
 
     equal = _numbered(classes, size) if hits == "mask" else None
@@ -220,6 +220,7 @@ class _Correction(NamedTuple):
     classes: Tensor | None  # [N] of `_numbered`: columns equal to an example's own are left out; None to keep them
     marks: Tensor | None  # [B, N] bool, several positives of a row; None where its own column is the only one
     smoothing: float  # share of the mean over all columns that are not left out
+    masked: bool  # whether a score may be -inf
     start: int = 0  # the own column of the first row
 
     def rows(self, start: int, stop: int) -> _Correction:
@@ -315,8 +316,11 @@ def _precision(scores: Tensor) -> torch.dtype:
 def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     one_positive = correction.marks is None and not correction.smoothing
     shifted = correction.classes is None and (correction.log_q is None or correction.own)
-    plain = one_positive and shifted and not isinstance(correction.scale, Tensor)
-    if _is_recorded(scores) or _has_tangent(scores, correction.scale) or (plain and scores.numel() <= SMALL):
+    if (
+        _is_recorded(scores)
+        or (one_positive and shifted and scores.numel() <= SMALL)
+        or _has_tangent(scores, correction.scale)
+    ):
         return _formula(scores, correction, reduction)
     losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
@@ -324,9 +328,9 @@ def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tens
 
 def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
     """The loss by its formula, which compilers fuse and ``torch.func`` transforms."""
-    scale, law, own, classes, marks, smoothing, start = correction
+    scale, law, own, classes, marks, smoothing, _, start = correction
     if isinstance(scale, Tensor):
-        logits = divided(scores, scale.reciprocal())
+        logits = divided(scores.clone(), scale.reciprocal(), correction.masked)  # a copy, so that scores are not kept
     else:
         logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
     places = torch.arange(start, start + scores.shape[0], device=scores.device)
