@@ -234,9 +234,7 @@ def test_the_two_algorithms_agree_on_many_classes() -> None:
 def test_the_polynomial_of_a_cell_is_the_kernel() -> None:
     weights, worst = sums.point_weights(torch.device("cpu")).tolist(), mpf(0)
     for u in mpmath.linspace(-6, 4, 41):
-        near = [
-            mpmath.exp(-mpmath.exp(u + quadrature.GRID * (j - mpf(sums.POINTS - 1) / 2))) for j in range(sums.POINTS)
-        ]
+        near = [mpmath.exp(-mpmath.exp(u + quadrature.GRID * (j - mpf(9) / 2))) for j in range(10)]
         for offset in (-0.5, -0.3, 0.0, 0.2, 0.5):
             found = mpmath.fsum(f * mpmath.polyval(row[::-1], offset) for f, row in zip(near, weights, strict=True))
             worst = max(worst, abs(found - mpmath.exp(-mpmath.exp(u + quadrature.GRID * offset))))
