@@ -153,7 +153,8 @@ def test_neither_a_default_nor_a_mode_without_gradients_changes_a_result(name: s
     """A default device is where no argument lies, as of models that are made without memory."""
     results = []
     defaults = (lambda: torch.device("meta"), lambda: default(torch.float16), lambda: default(torch.float64))
-    for mode in (nullcontext, torch.no_grad, torch.inference_mode, *defaults):
+    elsewhere = () if GPU else (lambda: torch.device(NAME),)  # whose draws would be others on a GPU
+    for mode in (nullcontext, torch.no_grad, torch.inference_mode, *defaults, *elsewhere):
         z = scores()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

@@ -66,10 +66,11 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
     Raises:
         ValueError: if R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
     """
-    size = checks.double(checks.reals("relevant", relevant))
+    given = checks.reals("cross_entropy", cross_entropy)
+    size = checks.onto(checks.double(checks.reals("relevant", relevant)), given.device)
     if bool((size < 1).any()):
         raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be at least 1")
-    return _chord(cross_entropy, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
+    return _chord(given, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
 
 
 def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> Tensor:
