@@ -38,7 +38,7 @@ from sumexp.expectations.quadrature import Rule, rule
 
 NEAR = 80.0
 """Up to t EX = 80 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-79, whose
-rounding is nothing beside a variance 1e-24 times the squared mean."""
+rounding is nothing compared with a variance 1e-24 times the squared mean."""
 
 
 @dataclass(frozen=True)
