@@ -66,7 +66,7 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
     Raises:
         ValueError: if R < 1, or a cross entropy is NaN or below its least value :math:`\log R`.
     """
-    given = checks.reals("cross_entropy", cross_entropy)
+    given = checks.double(checks.reals("cross_entropy", cross_entropy))
     size = checks.onto(checks.double(checks.reals("relevant", relevant)), given.device)
     if bool((size < 1).any()):
         raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be at least 1")
