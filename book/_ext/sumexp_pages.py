@@ -23,6 +23,7 @@ _SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 _PAGES_BELOW = re.compile(r"(<a [^>]*>(.*?)</a><details[^>]*>)<summary>")
 _EQUAL_IDS = re.compile(r'(<(?:div|section)\b[^>]*) id="(?:proof|(?:proof|exercise|solution)-content)"')
 _PERMALINK = re.compile(r'(<a class="headerlink" href="[^"]*") title="([^"]*)"')
+_FORMULA_ENDS = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</span>)([,.;:)?!’”]+)')
 _TAGS = re.compile(r"<[^>]*>")
 _ARRAY_LIKE = stringify_annotation(ArrayLike, "fully-qualified")
 _PRIVATE = re.compile(r"(?<=sumexp\.)((?:[a-z]\w*\.)*)_\w+\.")
@@ -30,7 +31,7 @@ _ARRAY = re.compile(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.
 
 
 def accessible(html: str) -> str:
-    """The theme's and Sphinx's HTML with what axe-core misses in it."""
+    """The theme's and Sphinx's HTML with what axe-core and readers miss in it."""
     html = html.replace(' aria-label="Toggle hidden content"', "")  # its text names it, of each cell differently
     sidebar, search = '<div id="pst-primary-sidebar"', 'search-button__button pst-js-only" title="Search"'
     html = html.replace(sidebar, f'{sidebar} role="navigation" aria-label="Book"')
@@ -39,6 +40,7 @@ def accessible(html: str) -> str:
     html = re.sub(r'(<div class="citation"[^>]*) role="doc-biblioentry"', r"\1", html)
     html = _EQUAL_IDS.sub(r"\1", html)  # which all proofs and exercises of a page have
     html = _PAGES_BELOW.sub(lambda m: f'{m[1]}<summary aria-label="Pages of {_TAGS.sub("", m[2])}">', html)
+    html = _FORMULA_ENDS.sub(r'<span class="keep">\1\2</span>', html)  # a browser may break the line before a comma
     html = _PERMALINK.sub(r'\1 aria-label="\2" title="\2"', html)
     return _SIGNATURE.sub(lambda m: _spread(m[0]), html)
 

@@ -52,6 +52,11 @@ def test_permalinks_have_a_name() -> None:
     assert link["aria-label"] == link["title"] == "Link to this heading"
 
 
+def test_a_formula_keeps_its_comma_in_its_line() -> None:
+    math = r'<span class="math notranslate nohighlight">\(a &lt; b\)</span>'
+    assert extension("pages")["accessible"](f"{math}, {math} c") == f'<span class="keep">{math},</span> {math} c'
+
+
 ERRATUM = "(erratum-b1)=\n## B1. Two signs\n\n**Weight:** {}.\n\n"
 
 

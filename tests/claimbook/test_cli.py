@@ -85,7 +85,7 @@ def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
     assert done.exit_code == 0, done.output
     assert f"executed in 12.3 s: {target}" in done.output
     assert target.read_text() == "executed"
-    assert asked == [("one", {"seed": "7"}, Path("build/logs/run-one.log"), "1")]
+    assert asked == [("one", {"seed": "7"}, Path("build/logs/run-one.log"), str(os.getpid()))]
 
 
 def test_each_claim_of_a_chapter_has_a_line(

@@ -175,7 +175,8 @@ def _fit_texts(fig: Figure, ax: Axes, width: float, height: float) -> float:
             _wrap(fig, name, width / 2)
         ax.set_yticks(ax.get_yticks(), [name.get_text() for name in names])
         left = max(name.get_window_extent().width for name in names) / fig.dpi + 0.4
-        height = max(height, 0.8 + sum(0.12 + 0.22 * (1 + name.get_text().count("\n")) for name in names))
+        most = 1 + max(name.get_text().count("\n") for name in names)
+        height = max(height, 0.8 + len(names) * (0.12 + 0.22 * most))
     _wrap(fig, ax.title, width - left)
     _wrap(fig, ax.xaxis.label, width - left)
     _wrap(fig, ax.yaxis.label, height - 0.8, upright=True)

@@ -52,9 +52,7 @@ def heaviest(labels: Iterable[str], explained: Mapping[str, Erratum]) -> str:
 def prose(text: str) -> Markup:
     r"""Turn ``$...$`` and backticks into HTML: formulas as Sphinx writes them, for MathJax to find."""
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
-    text = re.sub(r"\$([^$]+)\$", r'<span class="math notranslate nohighlight">\(\1\)</span>', text)
-    # A browser may break the line between a formula and its comma.
-    return Markup(re.sub(r"(<span[^<]*</span>)([,.;:)]+)", r'<span class="keep">\1\2</span>', text))
+    return Markup(re.sub(r"\$([^$]+)\$", r'<span class="math notranslate nohighlight">\(\1\)</span>', text))
 
 
 def shortened(text: str, length: int = 240) -> str:
