@@ -30,19 +30,22 @@ def test_the_page_explains_all_where_something_else_is_faster() -> None:
 def test_it_is_faster_over_the_most_classes_and_over_the_fewest() -> None:
     for title, place, name in (
         ("The expected loss and its variance, exactly", -1, "Monte Carlo, to 0.001"),
-        ("A training step, sampled", 0, "F.cross_entropy in chunks"),
+        ("A training step, sampled", 0, "F.cross_entropy"),
     ):
         rows = [cells(row) for row in TABLES[title]]
         assert [row for row in rows if row[OF_TIME] > 1] == [rows[place]]
-        assert rows[place]["fastest other"] == name
+        assert rows[place]["fastest other"].startswith(name)
 
 
 def test_losses_of_a_batch_are_slower_for_small_batches_alone() -> None:
     titles = [title for title in TABLES if title.startswith(("In-batch loss", "InfoNCE"))]
     assert len(titles) == 4
-    slow = {row["size"] for title in titles for row in map(cells, TABLES[title]) if row[OF_TIME] > EQUAL}
-    assert all("256" in size and "1,024" not in size for size in slow)
+    rows = {title: [*map(cells, TABLES[title])] for title in titles}
+    slow = {row["size"] for each in rows.values() for row in each if "256" in row["size"] and row[OF_TIME] > EQUAL}
     assert len(slow) == 6  # a matrix, and five options
+    for title, each in rows.items():
+        most = 1.25 if title.endswith("with options") else EQUAL
+        assert all(row[OF_TIME] <= most for row in each if row["size"] not in slow)
 
 
 def test_metrics_take_less_than_a_sort() -> None:
