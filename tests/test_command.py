@@ -51,6 +51,15 @@ def test_a_bare_installation_has_help(arguments: tuple[str, ...]) -> None:
     assert all(name in done.stdout for name in shown)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("--version",), ("data", "list")])
+def test_a_full_disk_is_one_line(arguments: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", RUN, *arguments], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert done.returncode == 1
+    assert [line.startswith(b"error: ") for line in done.stderr.splitlines()] == [True]
+
+
 def test_a_bare_installation_says_what_tables_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
