@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from sumexp import functional
-from sumexp.functional import _batch as blocks
+from sumexp.functional import _batch_autograd as blocks
 from sumexp.functional import in_batch
 from sumexp.functional._arguments import Correct
 from tests.functional.test_linear import Largest
@@ -375,7 +375,7 @@ def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dty
             def loss(z: Tensor, weights: Tensor | None = weights) -> Tensor:
                 if weights is None:
                     return in_batch(z, IDS, log_q=log_q, **options)
-                return in_batch(z, IDS, log_q=log_q, **options, reduction="none") @ weights.to(blocks._precision(z))
+                return in_batch(z, IDS, log_q=log_q, **options, reduction="none") @ weights.to(blocks.precision(z))
 
             value = loss(leaf)
             (first,) = torch.autograd.grad(value, leaf)

@@ -44,9 +44,14 @@ def softmax_loss(logits: Tensor, labels: Tensor, reduction: Reduction) -> Tensor
     return loss.view(labels.shape) if reduction == "none" else loss
 
 
+def precision(values: Tensor) -> torch.dtype:
+    """The type in which sums of values are taken: at least float32."""
+    return torch.promote_types(values.dtype, torch.float32)
+
+
 def for_sums(logits: Tensor) -> Tensor:
-    """Logits in the precision in which sums of them are taken: at least float32."""
-    return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    """Logits in the precision in which sums of them are taken."""
+    return logits.to(precision(logits))
 
 
 def divided(scores: Tensor, temperature: float | Tensor, masked: bool = True) -> Tensor:

@@ -3,29 +3,21 @@ r"""The loss of a batch in which each example's class is a negative of the other
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from numbers import Real
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
 from sumexp import _checks as checks
 from sumexp import _lists as lists
-from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, law_fault, reduce, softmax_loss
+from sumexp.functional._arguments import Correct, Reduction, divided, law_fault, precision, reduce
+from sumexp.functional._batch_autograd import Correction, corrected_loss, is_recorded
 
 InBatchHits = Literal["keep", "mask"]
 """What becomes of accidental hits, further columns of the example's own class: kept as negatives, or left out."""
 
 CORRECTIONS, HITS = get_args(Correct), get_args(InBatchHits)
-
-SMALL = 1 << 17
-"""Scores up to which torch's own loss is faster: its steps are more, but none is made in Python."""
-
-CELLS, MANY = 1 << 17, 1 << 25
-"""Scores at a time on a CPU, where they stay in its cache, and on a GPU."""
 
 
 def in_batch(
@@ -168,8 +160,8 @@ def batch_loss(
     def half(scores: Tensor, law: Tensor | None, equal: Tensor | None, marks: Tensor | None) -> Tensor:
         there = scores.shape[1] if absent is None else scores.shape[1] - absent[: scores.shape[1]].sum()
         taken = _taken(law, correct, marks, there)
-        correction = _Correction(scale, taken, correct == "all", equal, marks, smoothing, masked)
-        return _loss(scores, correction, reduction if absent is None else "none")
+        correction = Correction(scale, taken, correct == "all", equal, marks, smoothing, masked)
+        return corrected_loss(scores, correction, reduction if absent is None else "none")
 
     equal = _numbered(classes, size) if hits == "mask" else None
     loss = half(scores, law, equal, marks)
@@ -198,39 +190,6 @@ def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
     return losses.sum() / count
 
 
-class _Places(NamedTuple):
-    """Positives of each row, its own column among them, in the order of rows and columns."""
-
-    row: Tensor  # [K] of all positives
-    column: Tensor  # [K]
-    number: Tensor  # [B] of positives in each row
-
-    def mean(self, values: Tensor) -> Tensor:
-        """[B] the mean of the values [B, N] of each row's positives."""
-        total = torch.zeros_like(values[:, 0]).index_add_(0, self.row, values[self.row, self.column])
-        return total / self.number
-
-
-class _Correction(NamedTuple):
-    """How scores become logits."""
-
-    scale: float | Tensor  # they are multiplied by, where it is learned a tensor [1] or [B, 1]
-    log_q: Tensor | None  # [N] or [B, N], subtracted
-    own: bool  # whether it is subtracted from the positives too
-    classes: Tensor | None  # [N] of `_numbered`: columns equal to an example's own are left out; None to keep them
-    marks: Tensor | None  # [B, N] bool, several positives of a row; None where its own column is the only one
-    smoothing: float  # share of the mean over all columns that are not left out
-    masked: bool  # whether a score may be -inf
-    start: int = 0  # the own column of the first row
-
-    def rows(self, start: int, stop: int) -> _Correction:
-        """That of some rows."""
-        law = self.log_q if self.log_q is None or self.log_q.ndim == 1 else self.log_q[start:stop]
-        marks = self.marks if self.marks is None else self.marks[start:stop]
-        scale = self.scale[start:stop] if isinstance(self.scale, Tensor) and self.scale.ndim == 2 else self.scale
-        return self._replace(scale=scale, log_q=law, marks=marks, start=start)
-
-
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
     columns = classes.shape[0]
@@ -257,7 +216,7 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
                 f"positives are whole numbers 0 and 1, one for each of [{size}, {columns}] scores: marks must be bool, "
                 "as positives == 1; to name the classes 0 and 1, pad by a column of -1"
             )
-    if _is_recorded(classes):
+    if is_recorded(classes):
         return (given.unsqueeze(-1) == classes).any(1) | own
     # The columns of a class stand side by side among those in its order.
     ordered, order = classes.sort()
@@ -267,13 +226,6 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     place = torch.arange(row.shape[0], device=classes.device)
     own[row, order[place + (last - number.cumsum(0)).repeat_interleave(number)]] = True
     return own
-
-
-def _places_of(marks: Tensor) -> _Places:
-    """Where marks are; on a CPU NumPy looks several times as fast as torch."""
-    places = torch.from_numpy(np.flatnonzero(marks.numpy())) if marks.is_cpu else marks.flatten().nonzero().flatten()
-    row, columns = places // marks.shape[1], marks.shape[1]
-    return _Places(row, places % columns, row.bincount(minlength=marks.shape[0]))
 
 
 def _without(scores: Tensor, marks: Tensor | None, absent: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -297,244 +249,6 @@ def _numbered(classes: Tensor, size: int) -> Tensor:
     ordered = classes[:size].sort().values
     place = torch.searchsorted(ordered, classes).clamp_max(size - 1)
     return torch.where(ordered[place] == classes, place, size)
-
-
-def _is_recorded(values: Tensor) -> bool:
-    """Whether operations are recorded for other inputs, so that values must decide nothing."""
-    return checks.is_traced(values) or checks.is_captured(values)
-
-
-def _has_tangent(*values: object) -> bool:
-    """Whether derivatives are taken in forward mode."""
-    return any(unpack_dual(each).tangent is not None for each in values if isinstance(each, Tensor))  # type: ignore[no-untyped-call]
-
-
-def _precision(scores: Tensor) -> torch.dtype:
-    return torch.promote_types(scores.dtype, torch.float32)
-
-
-def _loss(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
-    one_positive = correction.marks is None and not correction.smoothing
-    shifted = correction.classes is None and (correction.log_q is None or correction.own)
-    if (
-        _is_recorded(scores)
-        or (one_positive and shifted and scores.numel() <= SMALL)
-        or _has_tangent(scores, correction.scale)
-    ):
-        return _formula(scores, correction, reduction)
-    losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
-    return reduce(losses, reduction)
-
-
-def _formula(scores: Tensor, correction: _Correction, reduction: Reduction) -> Tensor:
-    """The loss by its formula, which compilers fuse and ``torch.func`` transforms."""
-    scale, law, own, classes, marks, smoothing, _, start = correction
-    if isinstance(scale, Tensor):
-        logits = divided(scores.clone(), scale.reciprocal(), correction.masked)  # a copy, so that scores are not kept
-    else:
-        logits = scores.to(_precision(scores)) * scale if scale != 1 else scores.to(_precision(scores))
-    places = torch.arange(start, start + scores.shape[0], device=scores.device)
-    if marks is None and classes is None and not smoothing and (law is None or own):
-        return softmax_loss(logits if law is None else logits - law, places, reduction)
-    positive = places.unsqueeze(-1) == torch.arange(scores.shape[1], device=scores.device) if marks is None else marks
-    if law is not None:
-        logits = logits - (law if own else torch.where(positive, 0, law))
-    if classes is not None:
-        logits = logits.masked_fill((classes[places].unsqueeze(-1) == classes) & ~positive, -math.inf)
-    if marks is None and not smoothing:
-        return softmax_loss(logits, places, reduction)
-    target = positive.to(logits.dtype) / positive.sum(-1, keepdim=True)
-    if smoothing:
-        present = (logits.detach() > -math.inf).to(logits.dtype)
-        target = (1 - smoothing) * target + smoothing * present / present.sum(-1, keepdim=True)
-    log_p = torch.log_softmax(logits, -1).masked_fill(target == 0, 0)
-    return reduce(-(log_p * target).sum(-1), reduction)
-
-
-def _factor(scores: Tensor, correction: _Correction, reduction: Reduction) -> float | None:
-    """By how much errors are multiplied before they are rounded to half precision; None to keep them exact.
-
-    A gradient is then a power of 2 times them, rounded once (with a learned temperature twice), and all stay in the
-    range of float16.
-    """
-    if scores.dtype == _precision(scores):
-        return None
-    scale = 1.0 if isinstance(correction.scale, Tensor) else correction.scale
-    return math.ldexp(math.frexp(scale / (max(1, scores.shape[0]) if reduction == "mean" else 1))[0], 15)
-
-
-class _InPlace(torch.autograd.Function):
-    """The losses [B] with one matrix, where autograd would keep three: the softmax less its target.
-
-    That matrix is an output too, so that it can be differentiated again, as are the slopes [B] of the losses in a scale
-    that is learned; the scores are not kept. With a ``factor`` the matrix is kept in half precision, times that. All is
-    computed in blocks of rows.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, scale: float | Tensor, correction: _Correction, factor: float | None
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        exact = _precision(scores)
-        # Rows in one piece, also where scores are transposed: the work in place below asks for it.
-        error = torch.empty(scores.shape, dtype=scores.dtype if factor else exact, device=scores.device)
-        losses = torch.empty(scores.shape[0], dtype=exact, device=scores.device)
-        least = max(torch.finfo(error.dtype).tiny * torch.finfo(error.dtype).eps, torch.finfo(exact).tiny)
-        slopes = torch.empty_like(losses) if isinstance(scale, Tensor) else None
-        for start, stop in _blocks(scores, MANY):
-            rows, kept = scores[start:stop], error[start:stop]
-            block = torch.empty(rows.shape, dtype=exact, device=rows.device) if factor else kept
-            losses[start:stop], there = _losses(rows, correction.rows(start, stop), block)
-            if slopes is not None:
-                slopes[start:stop] = (block * rows.masked_fill(rows == -math.inf, 0)).sum(-1)
-            if factor:
-                kept.copy_(block.mul_(factor))
-            if there is not None:  # 0 marks the columns that are left out
-                kept += there * least
-        ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
-        ctx.save_for_backward(error, slopes, None if slopes is None else scale)
-        ctx.set_materialize_grads(False)
-        return losses, error, slopes
-
-    @staticmethod
-    def backward(
-        ctx: Any, by_losses: Tensor | None, by_error: Tensor | None, by_slopes: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None, None, None]:
-        error, slopes, scale = ctx.saved_tensors
-        scale, again = ctx.correction.scale if scale is None else scale, by_error is not None or by_slopes is not None
-        none = torch.zeros(error.shape[0], dtype=_precision(error), device=error.device)
-        by_losses, by_slopes = (none if by is None else by for by in (by_losses, by_slopes))
-        each = by_losses.unsqueeze(-1) * (scale / ctx.factor) + by_slopes.unsqueeze(-1) / ctx.factor
-        by_scale = None if slopes is None else (by_losses * slopes).unsqueeze(-1)
-        if error.dtype == each.dtype or torch.is_grad_enabled():
-            total = error * each
-        else:  # a CPU would make matrices in single precision
-            total = torch.empty_like(error)
-            for start, stop in _blocks(error):
-                torch.mul(error[start:stop], each[start:stop], out=total[start:stop])
-        if again:
-            p = _probabilities(ctx, error)
-            scores = 0.0 if slopes is None else _scores_of(p, ctx.correction, scale)
-            moved = by_slopes.unsqueeze(-1) * scores
-            moved = moved if by_error is None else moved + for_sums(by_error) * ctx.factor
-            along = p * (moved - (p * moved).sum(-1, keepdim=True))
-            total = total + along * scale
-            by_scale = None if by_scale is None else by_scale + (scores * along).sum(-1, keepdim=True)
-        return total.to(ctx.dtype), None if by_scale is None else by_scale.sum_to_size(scale.shape), None, None
-
-
-def _losses(scores: Tensor, correction: _Correction, error: Tensor) -> tuple[Tensor, Tensor | float | None]:
-    """The losses [B], and with smoothing 1 for columns there are; into a matrix the softmax less its target."""
-    places = None if correction.marks is None else _places_of(correction.marks)
-    _write_logits(scores, correction, places, error)
-    ahead, there, smooth = _ahead_of_target(error, correction, places)
-    torch.softmax(error, -1, out=error)
-    p = error.diagonal(correction.start)
-    losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
-    if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
-        losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
-    _add_target(error, correction, places, smooth, -1)
-    return losses, there
-
-
-def _probabilities(ctx: Any, error: Tensor) -> Tensor:
-    """The softmax, of its error."""
-    correction, smooth = ctx.correction, None
-    places = None if correction.marks is None else _places_of(correction.marks)
-    if correction.smoothing:
-        there = (error != 0).to(_precision(error))
-        smooth = there * (correction.smoothing / there.sum(-1, keepdim=True))
-    error = error.clone() if ctx.factor == 1 else for_sums(error) / ctx.factor
-    return _add_target(error, correction, places, smooth, 1)
-
-
-def _scores_of(p: Tensor, correction: _Correction, scale: Tensor) -> Tensor:
-    """The scores of a softmax, but for a constant of each row, on which no derivative depends."""
-    logits, law = p.clamp_min(torch.finfo(p.dtype).tiny).log(), correction.log_q
-    if law is not None and not correction.own:
-        marks = correction.marks
-        law = torch.where(torch.eye(*p.shape, dtype=torch.bool, device=p.device) if marks is None else marks, 0, law)
-    return (logits if law is None else logits + law) / scale
-
-
-def _add_target(
-    matrix: Tensor, correction: _Correction, several: _Places | None, smooth: Tensor | float | None, sign: int
-) -> Tensor:
-    """The matrix with the target added ``sign`` times, in place."""
-    share = sign * (1 - correction.smoothing)
-    if smooth is not None:
-        matrix += smooth if sign > 0 else -smooth
-    if several is None:
-        matrix.diagonal(correction.start).add_(share)
-    else:
-        part = (share / several.number.to(matrix.dtype))[several.row]
-        matrix.index_put_((several.row, several.column), part, accumulate=True)
-    return matrix
-
-
-def _write_logits(scores: Tensor, correction: _Correction, several: _Places | None, logits: Tensor) -> None:
-    """Logits, at least float32, into a matrix."""
-    dtype, law = logits.dtype, correction.log_q
-    if isinstance(correction.scale, Tensor):
-        torch.mul(scores, correction.scale, out=logits)
-        if law is not None:
-            logits -= law
-    elif correction.scale == 1:
-        torch.sub(scores, 0 if law is None else law, out=logits)
-    else:
-        zero = torch.zeros(1, dtype=dtype, device=scores.device)
-        torch.add(zero if law is None else -law, scores, alpha=correction.scale, out=logits)
-    places = None if several is None else (several.row, several.column)
-    if law is not None and not correction.own:
-        scale: Any = correction.scale
-        if isinstance(scale, Tensor) and scale.ndim == 2:
-            scale = scale[:, 0] if places is None else scale[places[0], 0]
-        if places is None:
-            logits.diagonal(correction.start).copy_(scores.diagonal(correction.start).to(dtype) * scale)
-        else:
-            logits[places] = scores[places].to(dtype) * scale
-    if correction.classes is None:
-        return
-    classes = correction.classes.to(dtype)
-    own = logits.diagonal(correction.start).clone() if places is None else logits[places]
-    for start, stop in _blocks(scores):
-        # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
-        equal = torch.empty(stop - start, classes.shape[0], dtype=dtype, device=scores.device)
-        torch.eq(classes[correction.start :][start:stop].unsqueeze(-1), classes, out=equal)
-        logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
-    if places is None:
-        logits.diagonal(correction.start).copy_(own)
-    else:
-        logits[places] = own
-
-
-def _ahead_of_target(
-    logits: Tensor, correction: _Correction, several: _Places | None
-) -> tuple[Tensor | None, Tensor | float | None, Tensor | float | None]:
-    """[B] the positive logit minus the mean under the target; with smoothing 1 for columns there are, and its share."""
-    smoothing = correction.smoothing
-    if several is None and not smoothing:
-        return None, None, None
-    own = logits.diagonal(correction.start)
-    mean = own if several is None else several.mean(logits)
-    if not smoothing:
-        return own - mean, None, None
-    there: Any = 1.0
-    number, total = logits.shape[1], logits.sum(-1)
-    if correction.classes is not None or not checks.read(total.amin())[0] > -math.inf:
-        there = torch.gt(logits, -math.inf, out=torch.empty_like(logits))
-        number = there.sum(-1, keepdim=True)
-        total = logits.clamp_min(torch.finfo(logits.dtype).min).mul_(there).sum(-1)
-    over_all = (total.unsqueeze(-1) / number).squeeze(-1)
-    return own - (1 - smoothing) * mean - smoothing * over_all, there, there * (smoothing / number)
-
-
-def _blocks(scores: Tensor, most: int | None = None) -> Iterator[tuple[int, int]]:
-    """Where blocks of rows begin and end, of ``most`` scores on a GPU, all without it."""
-    size, columns = scores.shape
-    step = max(1, (CELLS if scores.is_cpu else most or scores.numel()) // max(1, columns))
-    for start in range(0, size, step):
-        yield start, min(start + step, size)
 
 
 def _classes(ids: checks.Values, scores: Tensor) -> Tensor:
@@ -570,9 +284,9 @@ def _checked(scores: Tensor, temperature: float | Tensor) -> tuple[float | Tenso
                 if not 0 < bound < math.inf:
                     raise ValueError(f"temperature is {bound!r}; it must be positive: learn its logarithm")
         shape = (1,) if temperature.numel() == 1 else (-1, 1)
-        return temperature.reshape(shape).to(scores.device, _precision(scores)), bool(masked)
+        return temperature.reshape(shape).to(scores.device, precision(scores)), bool(masked)
     number = checks.number("temperature", temperature)
-    if 1 / number > torch.finfo(_precision(scores)).max:
+    if 1 / number > torch.finfo(precision(scores)).max:
         raise ValueError(f"temperature is {temperature!r}: no score divided by it is a number; take a larger one")
     return number, False
 
@@ -594,7 +308,7 @@ def _law(
         raise ValueError(
             f"{name} has shape {tuple(law.shape)}; it must hold one log probability for each of {shapes[0][0]}{by_row}"
         )
-    return law.to(scores.device, _precision(scores))
+    return law.to(scores.device, precision(scores))
 
 
 def _taken(law: Tensor | None, correct: Correct, marks: Tensor | None, columns: int | Tensor) -> Tensor | None:

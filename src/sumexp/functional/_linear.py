@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional import _batch
-from sumexp.functional._arguments import Correct, Reduction, divided, law_fault, reduce
+from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, law_fault, precision, reduce
 from sumexp.functional._batch import InBatchHits
 
 CELLS, MANY = 1 << 19, 1 << 26
@@ -131,10 +131,10 @@ def linear_cross_entropy(
             raise ValueError(
                 f"class_bias has shape {tuple(class_bias.shape)}; there must be one for each of {len(weight)} classes"
             )
-        class_bias = class_bias.reshape(-1).to(_batch._precision(scores))
+        class_bias = class_bias.reshape(-1).to(precision(scores))
         class_bias = divided(class_bias, temperature.reshape(()) if isinstance(temperature, Tensor) else temperature)
     if checks.is_traced(hidden):
-        logits = (hidden @ weight.T).to(_batch._precision(hidden))
+        logits = for_sums(hidden @ weight.T)
         logits = logits if class_bias is None else logits + class_bias
         logits = logits if law is None else logits - law
         return F.cross_entropy(logits, own, reduction=reduction)
@@ -255,14 +255,13 @@ def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
 
 def _scores(queries: Tensor, items: Tensor, bias: Tensor | None, rows: slice, columns: slice) -> Tensor:
     """The scores of a block, at least float32."""
-    scores = queries[rows] @ items[columns].T
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = for_sums(queries[rows] @ items[columns].T)
     return scores if bias is None else scores.add_(bias[columns])
 
 
 def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> Found:
     """Gradients to add to, at least float32."""
-    exact = torch.promote_types(queries.dtype, torch.float32)
+    exact = precision(queries)
     first, second = (torch.zeros(part.shape, dtype=exact, device=part.device) for part in (queries, items))
     return first, second, None if bias is None else torch.zeros_like(bias)
 
@@ -299,7 +298,7 @@ def _sums(
     queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
     """For each row and column: the largest logit, the sum of exponentials relative to it, the positive logit."""
-    exact, size = torch.promote_types(queries.dtype, torch.float32), queries.shape[0]
+    exact, size = precision(queries), queries.shape[0]
     lowest = torch.finfo(exact).min
     sums = [tuple(queries.new_full((size,), start, dtype=exact) for start in (lowest, 0, 0)) for _ in halves]
     for rows, columns in _blocks(queries, items):

@@ -12,14 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.functional._arguments import Correct, Reduction, prepare, reduce
+from sumexp.functional._arguments import Correct, Reduction, for_sums, prepare, reduce
 from sumexp.functional._batch import (
     InBatchHits,
     _check_loss,
     _check_scores,
     _classes,
     _law,
-    _precision,
     _temperature,
     _without,
     reduced,
@@ -90,7 +89,7 @@ def pairs_loss(
     divided, scale = _temperature(scores, temperature)
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=False)
     classes = _classes(ids, scores)
-    logits = divided.to(_precision(scores)) * scale + _bias(logit_bias, scores)
+    logits = for_sums(divided) * scale + _bias(logit_bias, scores)
     if law is not None:
         law = law if absent is None else without_absent(law, absent, size)
         logits = logits - law
