@@ -59,10 +59,17 @@ def has_numbers(values: Tensor) -> bool:
     return not (values.is_meta or isinstance(values, FakeTensor))
 
 
+def is_transformed() -> bool:
+    """Whether ``torch.func`` transforms operations: it maps no values that are read, and no backward pass of ours.
+
+    torch has no public name for it.
+    """
+    return torch._C._are_functorch_transforms_active()
+
+
 def is_traced(values: Tensor) -> bool:
     """Whether operations are traced or transformed, or numbers cannot be read: then all is plain torch."""
-    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    return traced or not has_numbers(values)
+    return torch.compiler.is_compiling() or is_transformed() or not has_numbers(values)
 
 
 def is_captured(values: Tensor) -> bool:

@@ -21,7 +21,7 @@ from torch.distributions import (
 )
 from torch.nn import functional
 
-from sumexp._checks import double, onto, source, together
+from sumexp._checks import double, is_transformed, onto, source, together
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
@@ -435,7 +435,7 @@ class PerturbArgmax(_Perturbed):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
         if not _is_batched(self):
             return onto(_log(self._probabilities()), self.loc.device)
-        if torch._C._are_functorch_transforms_active():
+        if is_transformed():
             return batched.log_probabilities(double(self.loc), self.noise)  # type: ignore[arg-type]
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
@@ -476,7 +476,7 @@ class PerturbArgmaxStraightThrough(PerturbArgmax):
 
 def _is_batched(law: PerturbArgmax) -> bool:
     """Whether its numbers come from the common grid, which serves single precision and ``torch.func``."""
-    mapped, common = torch._C._are_functorch_transforms_active(), isinstance(law.noise, Gaussian | Logistic)
+    mapped, common = is_transformed(), isinstance(law.noise, Gaussian | Logistic)
     if mapped and not common and not isinstance(law.noise, Gumbel):
         raise NotImplementedError(
             f"torch.func maps no quadrature of {law.noise}: give all rows at once, loc [..., d], or another noise"

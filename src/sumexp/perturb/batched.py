@@ -30,7 +30,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from sumexp._checks import first_order
+from sumexp._checks import first_order, is_transformed
 from sumexp.perturb._checks import pieces
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 
@@ -88,7 +88,7 @@ def probabilities(theta: Tensor, noise: Common) -> Tensor:
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.softmax(theta / noise.scale, -1)
-    if torch._C._are_functorch_transforms_active():
+    if is_transformed():
         return _transformed(theta, noise)
     return cast(Tensor, _Probabilities.apply(theta, noise))  # type: ignore[no-untyped-call]
 
@@ -129,7 +129,7 @@ def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
     if isinstance(noise, Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)
         return (log_q.exp() * (log_q - log_p).masked_fill(theta == -math.inf, 0.0)).sum(-1)
-    if torch._C._are_functorch_transforms_active():
+    if is_transformed():
         q = _transformed(theta, noise)
         gap = _floored(q).log() - log_p
         return (q * gap.masked_fill(gap.isinf() & (q == 0), 0.0)).sum(-1)
