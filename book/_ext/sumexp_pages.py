@@ -27,7 +27,10 @@ _FORMULA_ENDS = re.compile(r'(<span class="math notranslate nohighlight">[^<]*</
 _TAGS = re.compile(r"<[^>]*>")
 _ARRAY_LIKE = stringify_annotation(ArrayLike, "fully-qualified")
 _PRIVATE = re.compile(r"(?<=sumexp\.)((?:[a-z]\w*\.)*)_\w+\.")
-_ARRAY = re.compile(r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]")
+_ARRAY = re.compile(
+    r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]|(?<![\w.])NDArray\[([\w.]+)\]"
+)
+"""As NumPy has them, before 2.5 and since."""
 
 
 def accessible(html: str) -> str:
@@ -110,7 +113,7 @@ def name_types(*event: Any) -> tuple[str | None, ...]:
 
 def array_types(text: str) -> str:
     """Types by the names that a user knows: arrays, generators, and what private modules define."""
-    named = _ARRAY.sub(r"numpy.typing.NDArray[\1]", text).replace("torch._C.Generator", "torch.Generator")
+    named = _ARRAY.sub(r"numpy.typing.NDArray[\1\2]", text).replace("torch._C.Generator", "torch.Generator")
     return _PRIVATE.sub(r"\1", named.replace(_ARRAY_LIKE, "numpy.typing.ArrayLike"))
 
 

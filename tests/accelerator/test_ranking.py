@@ -28,8 +28,11 @@ def values(device: str, ties: Ties, share: float, excluded: bool) -> list[Tensor
         for metric, k in ((ranking.recall, [10]), (ranking.reciprocal_rank, [])):
             found.append(metric(scores.to(device), of, *k, ties=ties, exclude=exclude, empty="skip"))
     found += [ranking.ranks(scores.to(device), ties=ties), ranking.rank(scores.to(device), [0] * 7, ties=ties)]
-    values, items = scores.to(device).topk(20)
-    for retrieved in (ranking.Retrieved(items), ranking.Retrieved(items, values.cpu().double().numpy())):
+    values, items = scores.topk(20)  # of equal scores a GPU takes others
+    for retrieved in (
+        ranking.Retrieved(items.to(device)),
+        ranking.Retrieved(items.to(device), values.double().numpy()),
+    ):
         found += ranking.evaluate(retrieved, gained, NAMES, ties=ties, exclude=exclude, empty=0).values()
     for kind in (torch.float32, torch.int64):
         chunks = ranking.Chunks(lambda start, stop: scores.nan_to_num()[:, start:stop].to(device, kind), 300, 70)  # noqa: B023

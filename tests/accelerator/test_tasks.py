@@ -75,7 +75,7 @@ def test_a_task_finds_what_it_finds_on_the_cpu(name: str) -> None:
         assert one.keys() == other.keys()
         for key in one:
             assert one[key].shape == other[key].shape, key
-            if GPU and name in DRAWS:
+            if GPU and name in DRAWS and one[key].dtype.kind == "f":
                 assert np.isfinite(one[key]).all() or not np.isfinite(other[key]).all(), key
             elif one[key].dtype.kind == "f":
                 # A score near zero is a sum of products that cancel: it is as exact as the largest, no more.

@@ -95,6 +95,9 @@ def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it()
     assert GoogleDocstring(text, what="data").lines() == [text]
     fields = [":ivar q: the law", ":vartype q: numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"]
     extension("pages")["name_fields"](None, "class", "Setup", None, {}, fields)
+    assert (
+        extension("pages")["array_types"]("x: NDArray[numpy.int64]") == "x: numpy.typing.NDArray[numpy.int64]"
+    )  # NumPy 2.5
     assert fields == [":ivar q: the law", ":vartype q: numpy.typing.NDArray[numpy.float64]"]
 
 

@@ -148,8 +148,9 @@ def test_one_run_of_a_grid_is_computed_here_and_once() -> None:
 
 def test_one_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     ask_for(monkeypatch, lambda profile, there: (job(-1),))
+    arguments = ["runs", "run", "--grid", "tiny", "--device", "cpu", "--only", wanted(-1).key]
     with pytest.raises(ArithmeticError, match="diverged"):
-        CliRunner().invoke(app, ["runs", "run", "--grid", "tiny", "--only", wanted(-1).key], catch_exceptions=False)
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def test_a_run_is_computed_once(root: Path) -> None:
 def test_its_provenance_is_recorded() -> None:
     start = time.perf_counter()
     made = runs.cached(task, Config()).provenance
-    assert made.versions["torch"] == torch.__version__
+    assert torch.__version__.startswith(made.versions["torch"])  # which may go on: +cu130
     assert made.versions["numpy"] == np.__version__
     assert made.data == ()
     assert made.device.startswith("cpu (")

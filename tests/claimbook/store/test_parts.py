@@ -100,7 +100,7 @@ def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path
     code = 'from claimbook.store import parts\nfor n in "abde": print(*sorted(parts.closure(["sumexp." + n])))'
     out = subprocess.run(
         [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
         capture_output=True,
         text=True,
         check=True,

@@ -3,6 +3,7 @@
 import ast
 import dis
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -134,7 +135,11 @@ def constants(code: CodeType) -> list[object]:
 def operations(code: CodeType) -> list[str]:
     """Calls of methods aside: how Python compiles them depends on whether a module of the object's name is imported."""
     names = [instruction.opname for instruction in dis.get_instructions(code)]
-    return [name.replace("METHOD", "ATTR") for name in names if name not in ("PUSH_NULL", "PRECALL")]
+    return [
+        re.sub("METHOD|_CHECK", "", name).removesuffix("_ATTR")
+        for name in names
+        if name not in ("PUSH_NULL", "PRECALL")
+    ]
 
 
 def test_numbers_are_of_local_names_for_pythons_compiler_too() -> None:
@@ -146,7 +151,8 @@ def test_numbers_are_of_local_names_for_pythons_compiler_too() -> None:
         before, after = (codes(compile(tree, str(path), "exec")) for tree in trees)
         for one, other in zip(before, after, strict=True):
             assert one.co_names == other.co_names
-            assert one.co_nlocals == other.co_nlocals
+            if sys.version_info < (3, 12):  # since then a comprehension shares the locals of its function
+                assert one.co_nlocals == other.co_nlocals
             assert operations(one) == operations(other)
             assert constants(one) == constants(other)
             changed += one.co_varnames != other.co_varnames
