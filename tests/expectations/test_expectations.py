@@ -497,3 +497,20 @@ def test_variance_integrands_are_non_negative() -> None:
     signs = difference[difference.abs() > 1e-14].sign()
     assert (signs[0].item(), signs[-1].item()) == (-1, 1)
     assert int((signs.diff() != 0).sum()) == 1
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_sums_over_copies_of_the_grid_are_the_sums_on_one(given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a GPU classes add into copies by turns. Both forms sum the same terms, in another order.
+    log_x = torch.stack([logits("mixed", 3.0, 8009), logits("mixed", 1.0, 8009)])
+    log_x[:, ::9] = -math.inf
+    log_q = proposal(8009)[None] if given else None
+    one = sums.SpreadSum(log_x, log_q, -4.0, 4.0, masked=True)
+    cell, offset = one._place(slice(None), slice(None))
+    q = one.probabilities().expand_as(offset) if given else torch.ones_like(offset)
+    terms = torch.stack([torch.zeros_like(one.masses).scatter_add(-1, cell, q * offset.abs() ** p) for p in range(6)])
+    expected = one._moments()
+    monkeypatch.setattr(sums, "_copies", lambda *_: 16)
+    found = one._moments()
+    assert bool(((found - expected).abs() <= 1e-15 * terms).all())
+    assert not torch.equal(found, expected)

@@ -44,6 +44,9 @@ ON_HOST = 1 << 18
 """Grid points up to which what comes after spreading is done on the host: each of some hundred steps on so few numbers
 would wait for a GPU's launch."""
 
+MOST_COPIES = 256
+"""Copies of a grid point among which a GPU adds by turns."""
+
 WIDEST = 200.0
 """Widest range of log x that is spread: beyond it (masked logits, say) the direct sum is taken."""
 
@@ -162,36 +165,33 @@ class SpreadSum(ClassSum):
         """Σ q x, [batch]."""
         return self.masses @ self._grid
 
-    def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Of each class: its grid cell, its offset from the cell's middle in [-1/2, 1/2], and whether x > 0, if asked.
+    def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
+        """Of each class: its grid cell, and its offset from the cell's middle in [-1/2, 1/2].
 
-        The cell of the lowest class is POINTS, or by rounding the one before it.
+        The cell of the lowest class is POINTS, or by rounding the one before it; classes with x = 0 are in the middle
+        of cell 0.
         """
         position = torch.rsub(self.log_x[rows, columns], -self.low / GRID, alpha=-1 / GRID)
-        present = position != -math.inf if self.masked else None
         if self.masked:
-            position.clamp_min_(float(POINTS))
+            position.clamp_min_(0.5)
         cell = position.long()
-        return cell, position.sub_(cell).sub_(0.5), present
+        return cell, position.sub_(cell).sub_(0.5)
 
-    def _spread(self) -> tuple[Tensor, Tensor]:
-        """Masses on the grid, and the mass of the classes with x = 0.
+    def _moments(self) -> Tensor:
+        """Σ q offset^power of each cell's classes, [powers, batch, cells].
 
-        A class in a cell adds q times polynomials of its offset, so the moments of the offsets in each cell are enough.
         Uniform classes are counted, which is exact; other q are added in two parts, of which the first, a multiple of
         2^-52, is added without rounding: a million equal terms one by one would cost five digits.
         """
-        batch, classes = self.log_x.shape
-        moments = self.log_x.new_zeros(POWERS + 1, batch, self.size)
-        zero_mass = torch.zeros(batch, dtype=moments.dtype, device=moments.device if self.masked else self.home)
+        batch, copies = len(self.log_x), _copies(self.log_x, self.size)
+        moments = self.log_x.new_zeros(POWERS + 1, batch, self.size * copies)
         for rows, columns in blocks(self.log_x):
-            cell, offset, present = self._place(rows, columns)
+            cell, offset = self._place(rows, columns)
+            if copies > 1:
+                turn = torch.arange(cell.shape[1], device=cell.device).bitwise_and_(copies - 1)
+                cell = cell.mul_(copies).add_(turn)
             mass = self.probabilities(rows, columns) if self.log_q is not None else offset.new_ones(())
-            mass = mass.expand_as(offset)
-            if present is not None:
-                zero_mass[rows] += torch.where(present, 0.0, mass).sum(-1)
-                mass = torch.where(present, mass, 0.0)
-            coarse = mass
+            mass = coarse = mass.expand_as(offset)
             if self.log_q is not None:
                 coarse = mass.mul(2.0**52).round_().mul_(2.0**-52)
                 moments[0, rows].scatter_add_(-1, cell, mass - coarse)
@@ -199,9 +199,21 @@ class SpreadSum(ClassSum):
             for power in range(1, POWERS):
                 mass = mass * offset if power == 1 else mass.mul_(offset)
                 moments[power, rows].scatter_add_(-1, cell, mass)
-        moments, zero_mass = moments.to(self.home), zero_mass.to(self.home)
+        if copies > 1:
+            moments = moments.view(POWERS + 1, batch, self.size, copies).sum(-1)
         moments[0] += moments[POWERS]
-        points = (point_weights(self.home) @ moments[:POWERS].view(POWERS, -1)).view(-1)
+        return moments[:POWERS].to(self.home)
+
+    def _spread(self) -> tuple[Tensor, Tensor]:
+        """Masses on the grid, and the mass of the classes with x = 0.
+
+        A class in a cell adds q times polynomials of its offset, so the moments of the offsets in each cell are enough.
+        """
+        moments = self._moments()
+        batch, classes = self.log_x.shape
+        zero_mass = moments[0, :, 0].clone()
+        moments[:, :, 0] = 0
+        points = (point_weights(self.home) @ moments.view(POWERS, -1)).view(-1)
         # The weight of point j belongs j - POINTS / 2 + 1 cells on; there is no class near either end of a row.
         stride = batch * self.size - 1
         masses = points.as_strided((POINTS, batch, self.size), (stride, self.size, 1), POINTS // 2 - 1).sum(0)
@@ -259,15 +271,16 @@ class SpreadSum(ClassSum):
         on_grid, at_zero = (sum_terms(column) for column in zip(*parts, strict=True))
         # Of each cell the polynomial in the offset, [powers, batch, cells].
         near = pad(on_grid, (POINTS // 2 - 1, POINTS // 2)).unfold(-1, POINTS, 1)
-        polynomials = (near @ point_weights(self.home)).movedim(-1, 0).to(self.log_x.device)
-        at_zero = at_zero.to(self.log_x.device)
+        polynomials = (near @ point_weights(self.home)).movedim(-1, 0)
+        polynomials[0, :, 0] = at_zero.squeeze(-1)
+        polynomials = polynomials.to(self.log_x.device)
         result = torch.empty_like(self.log_x)
         for rows, columns in blocks(self.log_x):
-            cell, offset, present = self._place(rows, columns)
+            cell, offset = self._place(rows, columns)
             total = polynomials[-1, rows].gather(-1, cell)
             for power in reversed(range(POWERS - 1)):
                 total.mul_(offset).add_(polynomials[power, rows].gather(-1, cell))
-            result[rows, columns] = total if present is None else torch.where(present, total, at_zero[rows])
+            result[rows, columns] = total
         return result
 
     def _at_grid(self, f: Kernel, coefficients: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
@@ -329,6 +342,12 @@ def blocks(log_x: Tensor, depth: int = 1) -> Iterator[tuple[slice, slice]]:
     for row in range(0, batch, rows):
         for column in range(0, classes, columns):
             yield slice(row, row + rows), slice(column, column + columns)
+
+
+def _copies(log_x: Tensor, size: int) -> int:
+    """Copies of each grid point, a power of two, small beside the classes: a GPU's additions to one number queue."""
+    most = min(MOST_COPIES, log_x.shape[-1] // (16 * size)) if log_x.device.type != "cpu" else 1
+    return 1 << max(0, most.bit_length() - 1)
 
 
 def sum_terms(terms: Sequence[Tensor]) -> Tensor:
