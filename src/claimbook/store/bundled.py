@@ -1,8 +1,8 @@
 """Finished runs that come with the book: for each grid a file with a line for each run, and a file of their arrays.
 
-``measured/runs/GRID.json`` has a line for each run (task, settings, data, device, date, seconds, versions, metrics),
-``GRID.npz`` the arrays that chapters read. They are found by task, settings and checksums of the data, on a machine
-that has neither the data nor a store. `Bundled.is_stale` says whether their code has changed since, unless
+``measured/runs/GRID.json`` has a line for each run (profile, task, settings, data, device, date, seconds, versions,
+metrics), ``GRID.npz`` the arrays that chapters read. They are found by task, settings and checksums of the data, on a
+machine that has neither the data nor a store. `Bundled.is_stale` says whether their code has changed since, unless
 ``claimbook runs check`` has computed some of them again with today's code and found the same.
 """
 
@@ -70,7 +70,7 @@ def files(grid: str) -> tuple[Path, Path]:
 def record(grid: str) -> Mapping[str, Any]:
     """What the file of a grid holds; nothing if there is none."""
     path, _ = files(grid)
-    return json.loads(path.read_text("utf-8")) if path.is_file() else {"profile": "", "checks": [], "runs": []}
+    return json.loads(path.read_text("utf-8")) if path.is_file() else {"checks": [], "runs": []}
 
 
 @cache
@@ -79,9 +79,9 @@ def _arrays(grid: str) -> Mapping[str, NDArray[Any]]:
         return dict(stored)
 
 
-def sources(grid: str) -> list[str]:
-    """The data sets that the runs of a file have read."""
-    return sorted({name for line in record(grid)["runs"] for name in line["data"]})
+def sources(grid: str, profile: str) -> list[str]:
+    """The data sets that the runs of a profile in a file have read."""
+    return sorted({name for line in record(grid)["runs"] if line["profile"] == profile for name in line["data"]})
 
 
 def find(wanted: Computation) -> Bundled | None:
@@ -131,8 +131,11 @@ def _identity(task: str, config: Mapping[str, str], data: Mapping[str, str]) -> 
 
 
 def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Arrays, Arrays]]) -> None:
-    """Write the file of a grid: of each run its line, arrays and history."""
+    """Write the runs of a profile into the file of a grid, of each its line, arrays and history; others stay."""
     path, arrays = files(grid)
+    before = [Bundled(grid, number, line) for number, line in enumerate(record(grid)["runs"])]
+    kept = [(run.line, run.arrays("arrays"), run.arrays("history")) for run in before if run.line["profile"] != profile]
+    runs = [*kept, *(({"profile": profile, **line}, values, history) for line, values, history in runs)]
     path.parent.mkdir(parents=True, exist_ok=True)
     named = {
         f"{number}/{part}/{name}": value
@@ -140,8 +143,11 @@ def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Array
         for part, values in zip(("arrays", "history"), both, strict=True)
         for name, value in values.items()
     }
-    np.savez_compressed(arrays, allow_pickle=False, **named)
-    _write(path, {"profile": profile, "checks": [], "runs": [line for line, *_ in runs]})
+    np.savez_compressed(temporary := arrays.with_suffix(".tmp.npz"), allow_pickle=False, **named)
+    temporary.replace(arrays)
+    _write(path, {"checks": record(grid)["checks"] if kept else [], "runs": [line for line, *_ in runs]})
+    for known in (record, _arrays, _known):
+        known.cache_clear()
 
 
 def add_check(grid: str, check: Mapping[str, Any]) -> None:

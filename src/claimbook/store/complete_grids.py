@@ -38,12 +38,14 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str, seed: in
 
 
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
-    """A part of a chapter's key for each data set of its grid: where its runs come from, if any."""
-    return {f"trained {name}": _origin(grid, name, profile, device) or "no" for name in names}
+    """Parts of a chapter's key: where the runs on each data set of its grid come from, if any, and the book's runs."""
+    brought = parts.file_digest(path) if (path := bundled.files(grid)[0]).is_file() else "none"
+    origins = {f"trained {name}": _origin(grid, name, profile, device) or "no" for name in names}
+    return origins | {f"runs {grid}": brought}
 
 
 def _origin(grid: str, name: str, profile: str, device: str) -> str:
-    """``store`` if the store has the runs on a data set, a digest of the book's runs if these are, or nothing.
+    """``store`` if the store has the runs on a data set, ``book`` if the book has them, or nothing.
 
     At the profiles that train what is asked for: ``here`` if the data are.
     """
@@ -52,5 +54,4 @@ def _origin(grid: str, name: str, profile: str, device: str) -> str:
         return "here" * is_here
     if is_here and default().find(mark(grid, name, profile, device)):
         return "store"
-    is_brought = profile == bundled.record(grid)["profile"] and name in bundled.sources(grid)
-    return parts.file_digest(bundled.files(grid)[0]) if is_brought else ""
+    return "book" if name in bundled.sources(grid, profile) else ""

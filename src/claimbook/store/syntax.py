@@ -31,7 +31,15 @@ def syntax(code: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return digest(ast.dump(numbered(tree)))
+    return digest(_text(numbered(tree)))
+
+
+def _text(node: object) -> str:
+    """A tree as text, the same for every version of Python: fields that are empty are left out, such as new ones."""
+    if isinstance(node, ast.AST):
+        fields = (f"{name}={_text(value)}" for name, value in ast.iter_fields(node) if value not in (None, []))
+        return f"{type(node).__name__}({', '.join(fields)})"
+    return f"[{', '.join(map(_text, node))}]" if isinstance(node, list) else repr(node)
 
 
 def numbered(tree: ast.Module) -> ast.Module:

@@ -58,7 +58,10 @@ def origin(grid: str, runs: Sequence[Any]) -> None:
     text = f"{len(runs)} runs, computed {when} on {where} with torch {torch}"
     brought = [run.brought for run in runs if run.brought is not None]
     if brought:
-        text += "; they came with the book, and " + f"<code>make runs GRID={grid}</code> computes them anew."
+        profiles = sorted({run.line["profile"] for run in brought})
+        options = (f" PROFILE={profile}" * (profile != "cpu") for profile in profiles)
+        commands = " and ".join(f"<code>make runs GRID={grid}{option}</code>" for option in options)
+        text += f"; they came with the book, and {commands} {'compute' if profiles[1:] else 'computes'} them anew."
     if any(run.is_stale for run in brought):
         text += f" Their code has changed since: <code>make check-results GRID={grid}</code> compares."
     display(HTML(f'<p class="origin">{text if brought else text + "."}</p>'))  # type: ignore[no-untyped-call]

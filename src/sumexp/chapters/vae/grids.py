@@ -165,6 +165,11 @@ def steps(source: Source, batch: int = 100) -> int:
     return math.ceil(_SIZES[source][1] / batch)
 
 
+def published(source: Source) -> Stack:
+    """`CORE` at the public schedule, trained as long as the public code trains: the first stack of ``paper``."""
+    return stacks(source, _PAPER)[0]
+
+
 def constants(asked: Sequence[Stack]) -> tuple[Constant, ...]:
     """The constant model on the images of some stacks."""
     return tuple(dict.fromkeys(Constant(stack.source, stack.test_images) for stack in asked))
@@ -186,8 +191,10 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     asked = grid(profile, [name for name in get_args(Source) if present(name)])
     first = {stack.source: stack for stack in reversed(asked)}
     cases = {source: _cases(stack) for source, stack in first.items()}
+    in_full = [profile != "paper" and _cases(one) == cases[one.source] for one in asked]
     slim = [
-        partial(condensed, shown=first[one.source] is one, judged=_cases(one) == cases[one.source]) for one in asked
+        partial(condensed, shown=judged and first[one.source] is one, judged=judged)
+        for one, judged in zip(asked, in_full, strict=True)
     ]
     return (
         *(Job(judge, one, data(one), condense=lambda _: {}) for one in constants(asked)),
