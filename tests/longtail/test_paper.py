@@ -3,8 +3,8 @@
 Which comparison decides which finding stands in `sumexp.chapters.longtail.grids`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import get_args
 
@@ -17,8 +17,7 @@ from sumexp import samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Decision, Interval, Published, interval
 from sumexp.chapters.longtail import grids
-from sumexp.chapters.longtail.config import Source
-from sumexp.chapters.longtail.grids import Config, Plan
+from sumexp.chapters.longtail.grids import Config
 from sumexp.chapters.longtail.images import counts
 from sumexp.chapters.models.sampled import comparison
 from sumexp.chapters.models.sampled.comparison import Values, difference
@@ -73,55 +72,65 @@ STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
 BELOW: Published = (None, 0)
 ABOVE: Published = (0, None)
 LOSSES = ("contrastive", "softmax")
+BASE, FEWEST, MOST = grids.PLANS["cpu"]["cifar-100"].negatives
+METHODS = grids.methods((BASE, FEWEST, MOST))
 
 
 @dataclass(frozen=True)
 class Found:
-    """The runs of a profile: errors of each method [seeds, C], groups of classes, and m: base, fewest and most."""
+    """The runs of a profile: errors of each method that a rule compares [seeds, C], and groups of classes."""
 
     profile: str
     keys: tuple[str, ...]
     errors: Mapping[Method, Values]
     members: Mapping[Group, NDArray[np.bool_]]
-    m: tuple[int, ...]
 
 
-@cache
-def found(imbalance: Imbalance) -> Found | None:
-    """Those on CIFAR-100 of the largest profile of the book that is complete."""
-
-    def asked(source: Source, plan: Plan) -> list[Config]:
-        return [one for one in grids.configs(source, plan) if one.imbalance == imbalance]
-
-    return _found(asked, grids.tailed() if imbalance == "exp" else ())
+def asked(imbalance: Imbalance, compared: Collection[Method]) -> Iterator[tuple[str, Sequence[Config]]]:
+    """Profiles, and their runs on CIFAR-100 with all methods that a rule compares: the paper's network first."""
+    every: list[tuple[str, Sequence[Config]]] = [
+        ("paper", grids.networks(name.__eq__)) for name in ("cifar-100", "cifar-100-lt")
+    ]
+    every += [(name, grids.configs(*each)) for name in ("paper", "cpu") for each in grids.PLANS[name].items()]
+    for name, configs in every:
+        if kept := [c for c in configs if c.imbalance == imbalance and set(compared) <= set(c.methods)]:
+            yield name, kept
 
 
 @cache
 def confirming() -> Found | None:
-    """Those of the confirmation, of the largest profile that is complete."""
-    return _found(lambda source, plan: list(grids.confirmation(source, plan)))
+    """The runs of the confirmation, of the largest profile that is complete."""
+    every = ((name, grids.confirmation(*each)) for name in ("paper", "cpu") for each in grids.PLANS[name].items())
+    return _first(every, (Method(), at("batch", "constant")))
 
 
-def _found(asked: Callable[[Source, Plan], list[Config]], tail: Sequence[Config] = ()) -> Found | None:
-    """The first complete runs; the ready-made tail comes after the archive."""
-    for name in ("paper", "cpu"):
-        every = [(source, plan, asked(source, plan)) for source, plan in grids.PLANS[name].items()]
-        if name == "paper":
-            every.insert(1, ("cifar-100", grids.PLANS[name]["cifar-100"], list(tail)))
-        for source, plan, configs in every:
-            if own := complete(grids.task(plan), configs, grids.data):
-                errors = grids.gathered(zip(configs, (run.arrays["errors"] for run in own), strict=True))
-                key, imbalance = tuple(run.key for run in own), configs[0].imbalance
-                members = groups(counts(source, imbalance), "numbers")
-                return Found(name, key, errors[imbalance], members, plan.negatives)
+def _first(every: Iterable[tuple[str, Sequence[Config]]], compared: Collection[Method]) -> Found | None:
+    for profile, configs in every:
+        if configs and (runs := complete(grids.task(configs[0]), configs, grids.data)):
+            [errors] = grids.gathered(zip(configs, (run.arrays["errors"] for run in runs), strict=True)).values()
+            members = groups(counts(configs[0].source, configs[0].imbalance), "numbers")
+            return Found(profile, tuple(run.key for run in runs), {m: errors[m] for m in compared}, members)
     return None
 
 
-def cached(imbalance: Imbalance) -> Found:
-    runs = found(imbalance)
-    if runs is None:
-        pytest.skip("not all runs of the profiles cpu or paper on CIFAR-100 are in the store: make runs GRID=longtail")
-    return runs
+@cache
+def cached(imbalance: Imbalance, compared: tuple[Method, ...] = METHODS) -> Found:
+    """The runs that decide a rule on an imbalance, the first that are complete; skip if none are."""
+    if runs := _first(asked(imbalance, compared), compared):
+        return runs
+    pytest.skip("not all runs of the profiles cpu or paper on CIFAR-100 are in the store: make runs GRID=longtail")
+
+
+def test_the_residual_network_decides_only_rules_all_of_whose_methods_it_has() -> None:
+    def deciding(imbalance: Imbalance, compared: Sequence[Method]) -> list[tuple[str, str]]:
+        return [(name, runs[0].source) for name, runs in asked(imbalance, compared)]
+
+    small = [(name, source) for name in ("paper", "cpu") for source in ("cifar-100", "cifar-100-small")]
+    assert deciding("exp", grids.FIGURE_1) == [("paper", "cifar-100"), ("paper", "cifar-100-lt"), *small]
+    # With a method more, of another m or with hits kept or of the other loss, it is left out; so it is on STEP.
+    for more in (at("batch", "tail", MOST), replace(at("batch", "tail"), hits="keep"), Method("contrastive")):
+        assert deciding("exp", [Method(), more]) == small
+    assert deciding("exp", METHODS) == deciding("step", grids.FIGURE_1) == small
 
 
 CONFIDENCE = intervals.family_confidence("longtail")
@@ -150,8 +159,8 @@ def needs_room(errors: Values, members: NDArray[np.bool_] | None = None) -> None
         pytest.skip(f"no room: an error is to be exceeded that lies {left:.4f} below 1, less than {least:.4g}")
 
 
-def at(runs: Found, law: Law, weighting: Weighting, m: int | None = None) -> Method:
-    return Method("softmax", law, weighting, m or runs.m[0])
+def at(law: Law, weighting: Weighting, m: int = BASE) -> Method:
+    return Method("softmax", law, weighting, m)
 
 
 def apart(runs: Found, first: Method, second: Method, group: Group | None = "tail") -> Interval:
@@ -174,43 +183,41 @@ both = pytest.mark.parametrize("imbalance", grids.IMBALANCES)
 @both
 @pytest.mark.claim("negatives-f-const-tail", shows="statement", evidence="experiment")
 def test_batch_constant_has_the_least_tail_error_of_the_standard_schemes(imbalance: Imbalance, finding: State) -> None:
-    runs = cached(imbalance)
-    ours = at(runs, "batch", "constant")
-    others = [at(runs, law, w) for law in grids.LAWS for w in STANDARD]
+    runs = cached(imbalance, grids.FIGURE_1)
+    ours = at("batch", "constant")
+    others = [at(law, w) for law in grids.LAWS for w in STANDARD]
     all_below(finding, runs, [apart(runs, ours, other) for other in others if other != ours])
 
 
 @both
 @pytest.mark.claim("negatives-f-beats-ce", shows="statement", evidence="experiment")
 def test_batch_constant_beats_the_cross_entropy_on_the_tail(imbalance: Imbalance, finding: State) -> None:
-    runs = cached(imbalance)
-    all_below(finding, runs, [apart(runs, at(runs, "batch", "constant"), Method())])
+    runs = cached(imbalance, grids.FIGURE_1)
+    all_below(finding, runs, [apart(runs, at("batch", "constant"), Method())])
 
 
 @both
 @pytest.mark.claim("negatives-f-tail-weights", shows="statement", evidence="experiment")
 def test_tail_weights_have_the_least_tail_error_of_their_law(imbalance: Imbalance, finding: State) -> None:
-    runs = cached(imbalance)
-    pairs = [(at(runs, law, "tail"), at(runs, law, w)) for law in grids.LAWS for w in STANDARD]
+    runs = cached(imbalance, grids.FIGURE_1)
+    pairs = [(at(law, "tail"), at(law, w)) for law in grids.LAWS for w in STANDARD]
     all_below(finding, runs, [apart(runs, *pair) for pair in pairs])
 
 
 @both
 @pytest.mark.claim("negatives-f-relative-head", shows="statement", evidence="experiment")
 def test_batch_relative_beats_batch_constant_on_the_head(imbalance: Imbalance, finding: State) -> None:
-    runs = cached(imbalance)
-    ours, other = (runs.errors[at(runs, "batch", w)] for w in ("relative", "constant"))
+    runs = cached(imbalance, grids.FIGURE_1)
+    ours, other = (runs.errors[at("batch", w)] for w in ("relative", "constant"))
     all_below(finding, runs, [difference(ours, other, runs.members["head"], CONFIDENCE)])
 
 
 @both
 @pytest.mark.claim("negatives-f-q-matters", shows="statement", evidence="experiment")
 def test_the_weighting_does_other_things_under_another_law(imbalance: Imbalance, finding: State) -> None:
-    runs = cached(imbalance)
+    runs = cached(imbalance, grids.FIGURE_1)
     changes = [
-        comparison.mean(
-            runs.errors[at(runs, law, "relative")] - runs.errors[at(runs, law, "constant")], runs.members["tail"]
-        )
+        comparison.mean(runs.errors[at(law, "relative")] - runs.errors[at(law, "constant")], runs.members["tail"])
         for law in ("batch", "uniform")
     ]
     all_above(finding, runs, [interval(changes[0] - changes[1], CONFIDENCE)])
@@ -227,7 +234,7 @@ def test_logit_adjustment_beats_the_cross_entropy_on_the_tail(imbalance: Imbalan
 @pytest.mark.claim("negatives-f-limits", shows="statement", evidence="experiment")
 def test_logit_adjustment_beats_its_sampled_form(imbalance: Imbalance, finding: State) -> None:
     runs = cached(imbalance)
-    ours, sampled = Method(weighting="logit-adjusted"), at(runs, "batch", "tail")
+    ours, sampled = Method(weighting="logit-adjusted"), at("batch", "tail")
     readings = [
         intervals.all_below([apart(runs, ours, sampled, group)], grids.ALIKE, LIMITS) for group in ("tail", None)
     ]
@@ -262,8 +269,7 @@ def test_a_sentence_with_two_readings_is_decided_where_both_agree() -> None:
 def test_more_negatives_lessen_what_sampling_costs(imbalance: Imbalance, finding: State) -> None:
     # The excess over logit adjustment with the fewest minus that with the most: what is not sampled cancels.
     runs = cached(imbalance)
-    _, fewest, most = runs.m
-    all_below(finding, runs, [apart(runs, at(runs, "batch", "tail", most), at(runs, "batch", "tail", fewest))], LIMITS)
+    all_below(finding, runs, [apart(runs, at("batch", "tail", MOST), at("batch", "tail", FEWEST))], LIMITS)
 
 
 @both
@@ -271,7 +277,7 @@ def test_more_negatives_lessen_what_sampling_costs(imbalance: Imbalance, finding
 def test_sampled_contrastive_schemes_are_poor_on_the_tail_and_vary_more(imbalance: Imbalance, finding: State) -> None:
     # One sentence says both, so that neither by itself decides.
     runs = cached(imbalance)
-    members, schemes = runs.members["tail"], [(law, w, runs.m[0]) for law in grids.LAWS for w in SCHEMES]
+    members, schemes = runs.members["tail"], [(law, w, BASE) for law in grids.LAWS for w in SCHEMES]
     needs_room(runs.errors[Method()], members)
     own = {loss: [runs.errors[Method(loss, *one)] for one in schemes] for loss in get_args(Loss)}
     poor = difference(np.mean(own["contrastive"], axis=0), runs.errors[Method()], members, CONFIDENCE)
@@ -285,7 +291,7 @@ def test_sampled_contrastive_schemes_are_poor_on_the_tail_and_vary_more(imbalanc
 def test_batch_constant_can_beat_the_cross_entropy_and_the_softmax_beats_the_contrastive_loss(finding: State) -> None:
     # One sentence says both, so that neither by itself decides.
     every = [cached(imbalance) for imbalance in grids.IMBALANCES]
-    schemes = [("all", "none", 0), *((law, w, every[0].m[0]) for law in grids.LAWS for w in SCHEMES)]
+    schemes = [("all", "none", 0), *((law, w, BASE) for law in grids.LAWS for w in SCHEMES)]
     decides, can = improves(every, confirming())
     all_below(finding, decides, [can], parts=3)
     for runs in every:
@@ -299,9 +305,9 @@ def improves(every: Sequence[Found], confirmed: Found | None) -> tuple[Found, In
     Without them both imbalances are looked at, and one is enough: the lowest interval has half of what is allowed.
     """
     if confirmed is not None and confirmed.profile == every[0].profile:
-        second, first = (confirmed.errors[one] for one in (Method(), at(confirmed, "batch", "constant")))
+        second, first = (confirmed.errors[one] for one in (Method(), at("batch", "constant")))
         return confirmed, difference(first, second, confidence=CONFIDENCE)
-    gained = [comparison.mean(runs.errors[at(runs, "batch", "constant")] - runs.errors[Method()]) for runs in every]
+    gained = [comparison.mean(runs.errors[at("batch", "constant")] - runs.errors[Method()]) for runs in every]
     share = (1 - CONFIDENCE) / len(gained)
     return every[0], min((interval(one, 1 - share) for one in gained), key=lambda one: one.high)
 
@@ -310,7 +316,7 @@ def test_fresh_seeds_decide_alone_in_one_interval() -> None:
     def measured(profile: str, gained: Sequence[float]) -> Found:
         base = np.full((len(gained), 2), 0.5)
         errors = {Method(): base, Method("softmax", "batch", "constant", 32): base + np.array(gained)[:, None]}
-        return Found(profile, ("key",), errors, {}, (32, 8, 96))
+        return Found(profile, ("key",), errors, {})
 
     # Of the seeds that raised the question nothing is taken, however clear they are.
     every = [measured("cpu", [-0.3, -0.31, -0.29])] * 2
@@ -331,7 +337,6 @@ def test_fresh_seeds_decide_alone_in_one_interval() -> None:
 @pytest.mark.claim("negatives-fig-6", shows="statement", evidence="experiment")
 def test_fewer_negatives_are_worse(imbalance: Imbalance, finding: State) -> None:
     runs = cached(imbalance)
-    _, fewest, most = runs.m
     schemes = [(law, w) for law in grids.LAWS for w in SCHEMES]
-    few, many = (np.mean([runs.errors[at(runs, *one, m)] for one in schemes], axis=0) for m in (fewest, most))
+    few, many = (np.mean([runs.errors[at(*one, m)] for one in schemes], axis=0) for m in (FEWEST, MOST))
     all_above(finding, runs, [difference(few, many, confidence=CONFIDENCE)])

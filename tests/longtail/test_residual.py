@@ -273,18 +273,3 @@ def test_the_tail_that_is_ready_made_serves() -> None:
     known = {(own.tobytes(), label) for own, label in zip(every.train, every.train_labels.tolist(), strict=True)}
     halves = labelled.halved(found.train[::50])
     assert all((own.tobytes(), int(y)) in known for own, y in zip(halves, found.train_labels[::50], strict=True))
-
-
-def test_the_tail_is_asked_for_where_the_archive_is_not() -> None:
-    def trained(*names: str) -> list[Residual]:
-        asked = grids.GRIDS["longtail"]("paper", names.__contains__)
-        return [job.config for job in asked if job.config.__class__ is Residual]
-
-    tail = trained("cifar-100-small", "cifar-100-lt")
-    assert tail == list(grids.tailed())
-    assert {(one.source, one.imbalance) for one in tail} == {("cifar-100-lt", "exp")}
-    published = {replace(one, methods=(Method(),), seed=0, source="cifar-100") for one in tail}
-    assert published == {Residual(precision="bfloat16")}
-    assert [method for one in tail for method in one.methods] == 5 * [*grids.methods((32, 8, 96))]
-    assert trained("cifar-100-small") == []
-    assert {one.source for one in trained("cifar-100", "cifar-100-lt")} == {"cifar-100"}

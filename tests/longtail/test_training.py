@@ -1,11 +1,14 @@
 """Methods trained side by side: each as if it were alone; features, errors and the grid."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from sumexp._runtime import Task
+from sumexp.chapters.jobs import Job
 from sumexp.chapters.longtail import Stack, grids, images, residual, training
 from sumexp.chapters.longtail.features import features
 from sumexp.chapters.longtail.residual import Residual
@@ -155,24 +158,35 @@ def test_what_confirms_has_seeds_that_no_other_run_has() -> None:
         assert isinstance(one, Stack)
         assert replace(one, methods=first.methods, seed=0) == first
         assert one.methods == (Method(), Method("softmax", "batch", "constant", 32))
-    of_networks = grids.confirmation("cifar-100", replace(plan, blocks=9, fresh=3))
-    assert [one.methods for one in of_networks] == [grids.confirmed(plan)] * 3
     assert grids.confirmation(*grids.chosen("paper", ["cifar-100"])) == ()
 
 
-def test_the_paper_s_network_is_asked_for_where_its_pictures_are() -> None:
-    source, plan = grids.chosen("paper", ["cifar-100", "cifar-100-small"])
-    configs = grids.configs(source, plan)
-    assert (source, grids.task(plan)) == ("cifar-100", residual.train)
-    for one in configs:
-        assert isinstance(one, Residual)
-        assert replace(one, imbalance="exp", methods=(Method(),), seed=0) == Residual(precision="bfloat16")
-    assert len(configs) == 2 * 5 * 7
+@pytest.mark.parametrize(
+    "there, small, photographs",
+    [
+        ("", "digits", ""),
+        ("cifar-100-small", "cifar-100-small", ""),
+        ("cifar-100-small cifar-100-lt", "cifar-100-small", "cifar-100-lt"),
+        ("cifar-100-small cifar-100-lt cifar-100", "cifar-100", "cifar-100"),
+    ],
+)
+def test_paper_trains_the_paper_s_network_with_figure_1_alone(there: str, small: str, photographs: str) -> None:
+    def asked(profile: str, task: Task[Any]) -> list[Job]:
+        return [job for job in grids.GRIDS["longtail"](profile, there.split().__contains__) if job.task is task]
 
-    source, plan = grids.chosen("paper", ["cifar-100-small"])
-    assert (source, grids.task(plan)) == ("cifar-100-small", training.train)
-    with pytest.raises(ValueError, match="images of 32 x 32; cifar-100-small has 16 x 16"):
-        grids.configs("cifar-100-small", replace(plan, blocks=9))
+    stacks, networks = (asked("paper", task) for task in (training.train, residual.train))
+    expected = {(small, imbalance, 49) for imbalance in grids.IMBALANCES}
+    assert {(job.config.source, job.config.imbalance, len(job.config.methods)) for job in stacks} == expected
+    seed = Residual(methods=grids.FIGURE_1, precision="bfloat16")
+    seeds = [replace(seed, source=name, seed=number) for name in photographs.split() for number in range(5)]  # type: ignore[arg-type]
+    assert [job.config for job in networks] == seeds
+    # 10,847 // 128 = 84 steps in each of 256 epochs of ten networks: .13 hours of an H200.
+    assert [job.seconds["cuda"] for job in networks] == pytest.approx([84 * 256 * 10 * 0.0022] * len(seeds))
+    assert not asked("cpu", residual.train)
+    base = [
+        m for m in grids.methods((32, 8, 96)) if m.loss == "softmax" and m.hits == "mask" and m.negatives in (0, 32)
+    ]
+    assert [*grids.FIGURE_1] == [m for m in base if m.weighting not in ("adaptive", "equalised")]
 
 
 def test_errors_are_gathered_by_imbalance_and_method() -> None:
@@ -182,10 +196,3 @@ def test_errors_are_gathered_by_imbalance_and_method() -> None:
     found = grids.gathered(zip(stacks, tables, strict=True))
     assert found["step"][one].tolist() == [[0, 1, 2], [6, 7, 8]]
     assert found["step"][other].tolist() == [[3, 4, 5], [9, 10, 11]]
-    # Of residual networks with one method a run the same.
-    runs = [
-        (Residual("digits", "step", (m,), s), tables[s][i : i + 1]) for i, m in enumerate((one, other)) for s in (0, 1)
-    ]
-    again = grids.gathered(runs)
-    assert again.keys() == found.keys() == {"step"}
-    assert all(np.array_equal(again["step"][m], found["step"][m]) for m in (one, other))

@@ -155,6 +155,8 @@ def test_differences_are_paired_and_over_the_members() -> None:
     assert (one.mean, one.count) == (pytest.approx((0.3 + 0.6) / 2), 2)
     assert one.runs == pytest.approx((0.3, 0.6))
     assert comparison.difference(first, second).mean == pytest.approx((0.2 + 1.3 / 3) / 2)
+    both = [comparison.difference(first, second, group, 0.9) for group in (tail, None)]
+    assert comparison.against({"base": second, "a": first}, "base", (tail, None), 0.9) == {"a": both}
 
 
 def test_an_order_by_hand() -> None:

@@ -37,11 +37,12 @@ the cross entropy on EXP decide the first half of *negatives-fig-4-5*, by one in
 **Prediction** (`chapters.models.sampled.prediction`), computed first: the mean offset of each method on head, torso and
 tail, compared by Kendall's tau-b with the measured order, seed by seed.
 
-**Profile** ``paper``: a ResNet-56 on images of 32 x 32 by the published schedule, 256 epochs, 5 seeds, a run for
-`MEMBERS` methods (`chapters.longtail.residual`), activations in bfloat16; nobody has run it. Of networks of 20 layers
-on digits, trained by four methods with 8 seeds each, bfloat16 moved the mean error by -.025 to -.005, and the seeds of
-a method deviate by .007 to .030. Where only the reduced images are available, ``paper`` trains the small network longer
-and wider; with the ready-made tail ``cifar-100-lt`` also the ResNet on EXP (`tailed`).
+**Profile** ``paper``: the small network, longer and wider, with all methods on both imbalances, and the paper's
+ResNet-56 (`chapters.longtail.residual`) by the published schedule with the methods of Figure 1 alone, on EXP, 5 seeds,
+activations in bfloat16 (`networks`); nobody has run it. At the measured rate (`seconds`) these ten methods take .66
+hours of an H200; all 49 would take 3.2, and 10.8 on both imbalances. The ResNet-56 decides only rules all of whose
+methods it has: the first five. Of networks of 20 layers on digits, trained by four methods with 8 seeds each, bfloat16
+moved the mean error by -.025 to -.005, and the seeds of a method deviate by .007 to .030.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,9 +69,12 @@ IMBALANCES: tuple[Imbalance, ...] = ("exp", "step")
 ALIKE = 0.01
 """Differences of errors below one point count as none."""
 
-
-MEMBERS = 7
-"""Residual networks that a run trains side by side: the 49 methods of a seed are seven runs."""
+FIGURE_1: tuple[Method, ...] = (
+    Method(),
+    Method(weighting="logit-adjusted"),
+    *(Method("softmax", law, weighting, 32) for law in LAWS for weighting in SCHEMES),
+)
+"""The methods of the paper's Figure 1 on CIFAR-100-LT."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,6 @@ class Plan:
     Attributes:
         negatives: the base m, and the others.
         epochs: of EXP, and of STEP.
-        blocks: of each stage of a residual network; 0 for the small network on fixed features.
         fresh: number of seeds that confirm.
     """
 
@@ -90,12 +93,10 @@ class Plan:
     filters: int = 50
     hidden: int = 64
     batch: int = 128
-    blocks: int = 0
     fresh: int = 0
 
 
 _DIGITS = Plan(5, (8, 2, 24), (20, 9), filters=20, hidden=32, batch=32)
-_RESIDUAL = Plan(5, (32, 8, 96), (256, 256), blocks=9)
 _WIDER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
 FIRST_FRESH = 1000
 """The first of the seeds that confirm."""
@@ -103,7 +104,7 @@ FIRST_FRESH = 1000
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
     "smoke": {"digits": Plan(2, (8, 2), (3, 2), filters=8, hidden=16, batch=64, fresh=2)},
     "cpu": {source: Plan(9, (32, 8, 96), (20, 9), fresh=20) for source in ("cifar-100", "cifar-100-small")},
-    "paper": {"cifar-100": _RESIDUAL, "cifar-100-small": _WIDER},
+    "paper": {"cifar-100": _WIDER, "cifar-100-small": _WIDER},
 }
 """By profile and data set; CIFAR-100's archive is preferred. Without CIFAR-100, `_DIGITS`."""
 
@@ -137,28 +138,17 @@ def chosen(profile: str, sources: Sequence[str]) -> tuple[Source, Plan]:
     return "digits", _DIGITS
 
 
-def task(plan: Plan) -> Task[Any]:
-    """What trains the runs of a plan."""
-    return residual.train if plan.blocks else training.train
-
-
-def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
-    """The runs of a plan: for both imbalances every seed; residual networks train `MEMBERS` methods in a run."""
-    seeds = range(plan.seeds)
-    each = [(p, epochs, seed) for p, epochs in zip(IMBALANCES, plan.epochs, strict=True) for seed in seeds]
-    return _configs(source, plan, methods(plan.negatives), each)
-
-
-def tailed(plan: Plan = _RESIDUAL) -> tuple[Config, ...]:
-    """The runs of the paper's network on the ready-made tail of 32 x 32: EXP alone."""
+def configs(source: Source, plan: Plan) -> tuple[Stack, ...]:
+    """The runs of a plan: for both imbalances every seed, with all methods."""
     compared = methods(plan.negatives)
-    return _configs("cifar-100-lt", plan, compared, [("exp", plan.epochs[0], seed) for seed in range(plan.seeds)])
+    each = zip(IMBALANCES, plan.epochs, strict=True)
+    return tuple(_stack(source, plan, p, compared, seed, n) for p, n in each for seed in range(plan.seeds))
 
 
-def confirmation(source: Source, plan: Plan) -> tuple[Config, ...]:
+def confirmation(source: Source, plan: Plan) -> tuple[Stack, ...]:
     """The runs that confirm: on EXP the cross entropy and batch constant, with fresh seeds."""
     seeds = range(FIRST_FRESH, FIRST_FRESH + plan.fresh)
-    return _configs(source, plan, confirmed(plan), [("exp", plan.epochs[0], seed) for seed in seeds])
+    return tuple(_stack(source, plan, "exp", confirmed(plan), seed, plan.epochs[0]) for seed in seeds)
 
 
 def confirmed(plan: Plan) -> tuple[Method, Method]:
@@ -166,23 +156,23 @@ def confirmed(plan: Plan) -> tuple[Method, Method]:
     return Method(), Method("softmax", "batch", "constant", plan.negatives[0])
 
 
-def _configs(
-    source: Any, plan: Plan, compared: tuple[Method, ...], each: Sequence[tuple[Imbalance, int, int]]
-) -> tuple[Config, ...]:
-    """The runs of some methods, of each imbalance, number of epochs and seed."""
-    batch = plan.batch
-    if plan.blocks:
-        if source == "cifar-100-small":
-            raise ValueError("the residual network is trained on images of 32 x 32; cifar-100-small has 16 x 16")
-        return tuple(
-            Residual(source, imbalance, part, seed, plan.blocks, epochs=epochs, batch=batch, precision="bfloat16")
-            for imbalance, epochs, seed in each
-            for part in (compared[i : i + MEMBERS] for i in range(0, len(compared), MEMBERS))
-        )
-    return tuple(
-        Stack(source, imbalance, compared, seed, filters=plan.filters, hidden=plan.hidden, epochs=epochs, batch=batch)
-        for imbalance, epochs, seed in each
-    )
+def _stack(
+    source: Source, plan: Plan, imbalance: Imbalance, compared: tuple[Method, ...], seed: int, epochs: int
+) -> Stack:
+    return Stack(source, imbalance, compared, seed, plan.filters, plan.hidden, epochs, plan.batch)
+
+
+def networks(present: Present) -> tuple[Residual, ...]:
+    """The runs of the paper's network on EXP: from the archive, else from the ready-made tail, else none."""
+    sources: tuple[residual.Source, ...] = ("cifar-100", "cifar-100-lt")
+    for source in filter(present, sources):
+        return tuple(Residual(source, methods=FIGURE_1, seed=seed, precision="bfloat16") for seed in range(5))
+    return ()
+
+
+def task(config: Config) -> Task[Any]:
+    """What trains a run."""
+    return residual.train if isinstance(config, Residual) else training.train
 
 
 def gathered(runs: Iterable[tuple[Config, ArrayLike]]) -> dict[Imbalance, dict[Method, Values]]:
@@ -209,15 +199,14 @@ def data(config: Config) -> tuple[str, ...]:
 def seconds(config: Config) -> dict[str, float]:
     """The length of a run.
 
-    Of a residual network of 56 layers a step of 128 images takes 4.3 s on one core. On an H200 the least time in
-    bfloat16, by 96 GFLOP and 3.0 GB, is .73 ms a network; twice that is assumed, which stacks of VAEs reach. Measured
-    there is one network in TF32: 9.5 ms. The small network takes 13 ms a step and 1.2 ms for each method on one core,
-    and .055 ms for each method on an H200.
+    A step of 128 images takes a residual network of 56 layers 4.3 s on one core. Seven side by side in bfloat16 take
+    15.5 ms on an H200 (torch 2.11, deterministic convolutions, a CUDA graph), 2.2 ms each. The small network takes 13
+    ms a step and 1.2 ms for each method on one core, and .055 ms for each method on an H200.
     """
     steps = config.epochs * (int(counts(config.source, config.imbalance).sum()) // config.batch)
     count = len(config.methods)
     if isinstance(config, Residual):
-        return {"cpu": 4.3 * steps * count * config.blocks / 9, "cuda": 0.0015 * steps * count}
+        return {"cpu": 4.3 * steps * count, "cuda": 0.0022 * steps * count}
     each = 0.013 + 0.0012 * count * config.hidden / 64
     return {"cpu": 2 + steps * each, "cuda": 2 + 5.5e-5 * count * steps}
 
@@ -225,11 +214,11 @@ def seconds(config: Config) -> dict[str, float]:
 def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     """The runs of a profile on the available images, the predictions first."""
     source, plan = chosen(profile, [name for name in get_args(Source) if present(name)])
-    trained = [(task(plan), config) for config in (*configs(source, plan), *confirmation(source, plan))]
-    if profile == "paper" and not plan.blocks and present("cifar-100-lt"):
-        trained += [(residual.train, config) for config in tailed()]
     predicted = (Job(predict, forecast) for forecast in forecasts(source, plan))
-    return (*predicted, *(Job(train, config, data(config), seconds=seconds(config)) for train, config in trained))
+    trained: list[Config] = [*configs(source, plan), *confirmation(source, plan)]
+    if profile == "paper":
+        trained += networks(present)
+    return (*predicted, *(Job(task(config), config, data(config), seconds(config)) for config in trained))
 
 
 GRIDS: Mapping[str, Grid] = {"longtail": jobs}

@@ -3,7 +3,7 @@
 A method has a table of errors by seed and class [seeds, C]; the error of a group is the mean over its classes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -21,6 +21,17 @@ def difference(
 ) -> Interval:
     """The difference ``first - second`` [seeds, C] of the mean over the classes ``members`` [C], paired by seed."""
     return paired(mean(first, members), mean(second, members), confidence, shares=True)
+
+
+def against(
+    errors: Mapping[Key, Values], base: Key, members: Sequence[NDArray[np.bool_] | None], confidence: float = 0.95
+) -> dict[Key, list[Interval]]:
+    """The differences of each method from ``base``, which is left out, on some groups of classes (None: all)."""
+    return {
+        method: [difference(table, errors[base], group, confidence) for group in members]
+        for method, table in errors.items()
+        if method != base
+    }
 
 
 def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
