@@ -255,6 +255,8 @@ def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
 
 def _scores(queries: Tensor, items: Tensor, bias: Tensor | None, rows: slice, columns: slice) -> Tensor:
     """The scores of a block, at least float32."""
+    if bias is not None and bias.dtype == queries.dtype:
+        return torch.addmm(bias[columns], queries[rows], items[columns].T)
     scores = for_sums(queries[rows] @ items[columns].T)
     return scores if bias is None else scores.add_(bias[columns])
 
@@ -266,32 +268,44 @@ def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> Found:
     return first, second, None if bias is None else torch.zeros_like(bias)
 
 
-def _add(found: Found, error: Tensor, queries: Tensor, items: Tensor, rows: slice, columns: slice) -> None:
-    """Add the gradients of the vectors, from that of the scores of a block."""
+def _add(
+    found: Found, error: Tensor, queries: Tensor, items: Tensor, rows: slice, columns: slice, weight: float = 1.0
+) -> None:
+    """Add the gradients of the vectors, from that of the scores of a block times a weight."""
     by_query, by_item, by_bias = found
-    rounded = error.to(queries.dtype)
     if by_query.dtype == queries.dtype:
-        by_query[rows].addmm_(rounded, items[columns])
-        by_item[columns].addmm_(rounded.T, queries[rows])
+        by_query[rows].addmm_(error, items[columns], alpha=weight)
+        by_item[columns].addmm_(error.T, queries[rows], alpha=weight)
     else:
+        rounded = error.mul(weight).to(queries.dtype)  # weighted first: sums of many rows would not fit float16
         by_query[rows] += rounded @ items[columns]
         by_item[columns] += rounded.T @ queries[rows]
     if by_bias is not None:
-        by_bias[columns] += error.sum(0)
+        by_bias[columns].add_(error.sum(0), alpha=weight)
 
 
 def _at_once(queries: Tensor, items: Tensor, bias: Tensor | None, half: _Half, weight: float, found: Found) -> Tensor:
     """The losses, and their gradients times a weight, where a block holds all columns of its rows."""
     losses = torch.empty(queries.shape[0], dtype=found[0].dtype, device=queries.device)
+    if half.log_q is not None and half.own:
+        bias, half = -half.log_q if bias is None else bias - half.log_q, half._replace(log_q=None)
     for rows, columns in _blocks(queries, items):
         logits, place, _ = half.logits(_scores(queries, items, bias, rows, columns), rows, columns)
-        own, largest = logits.gather(-1, place), logits.amax(-1, keepdim=True)
-        error = logits.sub_(largest).exp_()
-        total = error.sum(-1, keepdim=True)
-        losses[rows] = (largest - own + total.log()).squeeze(-1)
-        error.mul_(weight / total).scatter_add_(-1, place, torch.full_like(own, -weight))
-        _add(found, error, queries, items, rows, columns)
+        own, (largest, at) = logits.gather(-1, place), _largest(logits)
+        error = torch.softmax(logits, -1, out=logits)  # at the largest 1 / sum of exp(logits - largest)
+        peak = error.amax(-1, keepdim=True) if at is None else error.gather(-1, at)
+        losses[rows] = (largest - own - peak.log()).squeeze(-1)
+        error.scatter_add_(-1, place, torch.full_like(own, -1.0))
+        _add(found, error, queries, items, rows, columns, weight)
     return losses
+
+
+def _largest(logits: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Each row's largest logit and, but on a CPU where to find it takes as long as a softmax, its place."""
+    if logits.is_cpu:
+        return logits.amax(-1, keepdim=True), None
+    largest, at = logits.max(-1, keepdim=True)
+    return largest, at
 
 
 def _sums(
