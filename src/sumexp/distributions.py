@@ -21,7 +21,7 @@ from torch.distributions import (
 )
 from torch.nn import functional
 
-from sumexp._checks import double, is_transformed, onto, source, together
+from sumexp._checks import double, is_traced, is_transformed, onto, source, together
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
@@ -110,17 +110,21 @@ def _draws(noise: Noise, shape: Size, generator: Generator | None, dtype: torch.
 
     Uniforms of p bits (24 or 53) end the tails of the Gumbel noise where :math:`2^{-p}` of its mass is left.
     """
+    # torch takes no generator, not even None, with a size that a compiler keeps open.
+    given: dict[str, Any] = {} if generator is None else {"generator": generator}
     if isinstance(noise, Gumbel):
-        drawn = torch.rand(shape, generator=generator, dtype=dtype, device=device)
+        drawn = torch.rand(shape, **given, dtype=dtype, device=device)
         drawn.clamp_min_(torch.finfo(dtype).eps / 4)  # half a step, for 0
         drawn.log_().neg_().log_().neg_()
     elif isinstance(noise, Gaussian):
-        drawn = torch.randn(shape, generator=generator, dtype=dtype, device=device)
+        drawn = torch.randn(shape, **given, dtype=dtype, device=device)
     else:
-        if generator is None:
-            cuda = device.type == "cuda"
-            generator = torch.cuda.default_generators[device.index or 0] if cuda else torch.default_generator
-        return noise.sample(tuple(shape), generator).to(dtype)
+        device = device if given or device.type == "cuda" else torch.device("cpu")
+        if isinstance(noise, Continuous):
+            return noise.from_uniform(torch.rand(shape, **given, dtype=torch.float64, device=device)).to(dtype)
+        cuda = device.type == "cuda"
+        common = torch.cuda.default_generators[device.index or 0] if cuda else torch.default_generator
+        return noise.sample(tuple(shape), generator or common).to(dtype)
     standard = noise.loc == 0 and noise.scale == 1
     return drawn if standard else drawn.mul_(noise.scale).add_(noise.loc)
 
@@ -277,7 +281,7 @@ class PerturbSoftmax(_Relaxed):
         Raises:
             NotImplementedError: for other noises.
         """
-        if self._validate_args and not torch.compiler.is_compiling():
+        if self._validate_args and not is_traced(value):
             self._validate_sample(value)
         least = _least(value.dtype)
         lost = (value <= least) | (value == _least(self.loc.dtype)) | (value == _least(torch.float32))
@@ -329,7 +333,7 @@ class PerturbLogSoftmax(_Relaxed):
         Raises:
             NotImplementedError: for other noises.
         """
-        if self._validate_args and not torch.compiler.is_compiling():
+        if self._validate_args and not is_traced(value):
             self._validate_sample(value)
         return self._log_density(value.to(_single(value.dtype, self.loc.dtype)))
 
@@ -348,8 +352,8 @@ class PerturbArgmax(_Perturbed):
 
     With Gumbel noise it is ``OneHotCategorical(logits=loc)``. In single precision, Gaussian and logistic noise go
     through :mod:`sumexp.perturb.batched`: mean, entropy and divergence to about 1e-6, for thousands of rows a step.
-    ``torch.func`` transforms take these three noises, in double precision to 1e-12; laws of others take all rows at
-    once, as loc [..., d].
+    Graphs and ``torch.func`` take these three noises, in double precision to 1e-12; with others give all rows at once,
+    as loc [..., d].
 
     >>> law = PerturbArgmax(torch.tensor([1.0, 0.0, 0.0]), Gaussian())
     >>> prior = torch.distributions.OneHotCategorical(logits=torch.zeros(3))
@@ -402,7 +406,7 @@ class PerturbArgmax(_Perturbed):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Log probability of a one-hot vector [..., d]; -inf for a class that cannot win."""
-        if self._validate_args and not torch.compiler.is_compiling():
+        if self._validate_args and not is_traced(value):
             self._validate_sample(value)
         # 0 log 0 would be NaN: the others' logarithms are left out.
         return self._log_probabilities(value != 0).masked_fill(value == 0, 0.0).sum(-1).to(self.loc)
@@ -433,10 +437,8 @@ class PerturbArgmax(_Perturbed):
         """Taken of what does not underflow; right where they are ``asked`` for [..., d]."""
         if isinstance(self.noise, Gumbel):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
-        if not _is_batched(self):
-            return onto(_log(self._probabilities()), self.loc.device)
-        if is_transformed():
-            return batched.log_probabilities(double(self.loc), self.noise)  # type: ignore[arg-type]
+        if not _is_batched(self) or is_traced(self.loc):
+            return onto(_log(_exact_probabilities(self.loc, self.noise)), self.loc.device)
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
@@ -453,8 +455,8 @@ class PerturbArgmax(_Perturbed):
         return log_p
 
     def _one_hot(self, winner: Tensor) -> Tensor:
-        hot: Tensor = functional.one_hot(winner, self.event_shape[0])
-        return hot.to(self.loc.dtype)
+        classes = torch.arange(self.event_shape[0], device=winner.device)
+        return (winner.unsqueeze(-1) == classes).to(self.loc.dtype)
 
 
 class PerturbArgmaxStraightThrough(PerturbArgmax):
@@ -475,13 +477,8 @@ class PerturbArgmaxStraightThrough(PerturbArgmax):
 
 
 def _is_batched(law: PerturbArgmax) -> bool:
-    """Whether its numbers come from the common grid, which serves single precision and ``torch.func``."""
-    mapped, common = is_transformed(), isinstance(law.noise, Gaussian | Logistic)
-    if mapped and not common and not isinstance(law.noise, Gumbel):
-        raise NotImplementedError(
-            f"torch.func maps no quadrature of {law.noise}: give all rows at once, loc [..., d], or another noise"
-        )
-    return common and (mapped or law.loc.dtype != torch.float64)
+    """Whether its numbers come from the common grid in single precision."""
+    return isinstance(law.noise, Gaussian | Logistic) and law.loc.dtype != torch.float64
 
 
 def _on_grid(values: Tensor) -> Tensor:
@@ -490,8 +487,17 @@ def _on_grid(values: Tensor) -> Tensor:
 
 
 def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
-    """:func:`sumexp.perturb.argmax.probabilities`, 0 for classes of -inf; rows are grouped by their masks."""
+    """:func:`sumexp.perturb.argmax.probabilities`, 0 for classes of -inf; rows are grouped by their masks.
+
+    Where values decide nothing, in graphs and under ``torch.func``, they come from the common grid.
+    """
     loc = double(loc)
+    if is_traced(loc) and isinstance(noise, Gumbel | Gaussian | Logistic):
+        return batched.probabilities(loc, noise)
+    if is_transformed():
+        raise NotImplementedError(
+            f"torch.func maps no quadrature of {noise}: give all rows at once, loc [..., d], or another noise"
+        )
     there = loc > -math.inf
     if bool(there.all()):
         return argmax.probabilities(loc, noise)
@@ -571,7 +577,9 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
         apart = (gap - gap.mean(-1, keepdim=True)).square().sum(-1) / other_scale.square()
         ratio: Tensor = (scale / other_scale).square()
         return (((d - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc)
-    same = noises[0].reduced.scale == noises[1].reduced.scale and bool((scale == other_scale).all())
+    tensors = any(isinstance(law._tau, Tensor) for law in (first, second))
+    alike = bool((taus[0] == taus[1]).all()) if tensors else first._tau == second._tau
+    same = alike and noises[0].reduced.scale == noises[1].reduced.scale
     if all(isinstance(noise, Gumbel) for noise in noises) and same:
         delta = (theta - other) / noises[0].reduced.scale
         total = _mean_log_sum(-delta) - torch.digamma(torch.tensor(d, dtype=torch.float64, device=theta.device))

@@ -22,7 +22,7 @@ def main(asked: tuple[str, ...]) -> None:
     def tried(name: str) -> dict[str, str]:
         """What torch makes of it; ``functions`` were measured before."""
         there = next(row for row in tables["functions"] if row["function"] == name.split()[0])
-        inductor = "yes" if name in trials.LOSSES else "not tried"
+        inductor = "yes" if name in trials.LOSSES | trials.LAWS else "not tried"
         device = {"no float64": there["no float64"], "on a device": f"waits: {there['waits']}"}
         return {"function": name, **trials.row(name), "Inductor": inductor, **device}
 

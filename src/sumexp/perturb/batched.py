@@ -14,7 +14,7 @@ where u grows exponentially. The Jacobian is the Laplacian of :mod:`sumexp.pertu
 takes the same nodes and no graph. A class of parameter -inf never wins. Values are not checked, which would stop a GPU:
 a row with NaN, +inf, or no finite logit gives NaN.
 
-Under the transforms of ``torch.func`` the same integrals are plain operations, differentiable any number of times.
+In graphs and under ``torch.func`` the same integrals are plain operations, differentiable any number of times.
 
 All functions raise the errors of :func:`probabilities`.
 
@@ -30,7 +30,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from sumexp._checks import first_order, is_transformed
+from sumexp._checks import first_order, is_traced
 from sumexp.perturb._checks import pieces
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 
@@ -88,8 +88,8 @@ def probabilities(theta: Tensor, noise: Common) -> Tensor:
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.softmax(theta / noise.scale, -1)
-    if is_transformed():
-        return _transformed(theta, noise)
+    if is_traced(theta):
+        return _plain(theta, noise)
     return cast(Tensor, _Probabilities.apply(theta, noise))  # type: ignore[no-untyped-call]
 
 
@@ -129,8 +129,8 @@ def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
     if isinstance(noise, Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)
         return (log_q.exp() * (log_q - log_p).masked_fill(theta == -math.inf, 0.0)).sum(-1)
-    if is_transformed():
-        q = _transformed(theta, noise)
+    if is_traced(theta):
+        q = _plain(theta, noise)
         gap = _floored(q).log() - log_p
         return (q * gap.masked_fill(gap.isinf() & (q == 0), 0.0)).sum(-1)
     if torch.is_grad_enabled() and (theta.requires_grad or log_p.requires_grad):
@@ -138,8 +138,8 @@ def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
     return _by_rows(theta, noise, lambda race, other: race.divergence(other)[1], log_p).squeeze(-1)
 
 
-def _transformed(theta: Tensor, noise: Common) -> Tensor:
-    """The probabilities as ``torch.func`` transforms them: nothing in place, all nodes in its graph."""
+def _plain(theta: Tensor, noise: Common) -> Tensor:
+    """The probabilities by plain operations: nothing in place, all nodes in the graph."""
     nodes, weights = _grid(noise, theta.shape[-1], theta)
     place = (nodes + (theta.amax(-1, keepdim=True).detach() - theta).unsqueeze(-1) / noise.scale).movedim(-1, -2)
     if isinstance(noise, Gaussian):
@@ -149,7 +149,7 @@ def _transformed(theta: Tensor, noise: Common) -> Tensor:
         ratio = torch.where(density > 1.01 * least, density, 0.0) / (math.sqrt(2 * math.pi) * cdf)
     else:
         cdf, ratio = torch.sigmoid(place), torch.sigmoid(-place)
-    return (ratio * (cdf.prod(-1) * weights).unsqueeze(-1)).sum(-2)
+    return (ratio * (cdf.log().sum(-1).exp() * weights).unsqueeze(-1)).sum(-2)
 
 
 class _Probabilities(torch.autograd.Function):
@@ -239,7 +239,8 @@ def _grid(noise: Common, classes: int, theta: Tensor) -> tuple[Tensor, Tensor]:
         t = rule.low + step * i
         return t + math.exp(rule.growth * (t - begin)) / rule.growth
 
-    last = bisect_left(range(most), high, key=place)
+    # In a graph all: a search would tie it to the number of classes.
+    last = most if is_traced(theta) else bisect_left(range(most), high, key=place)
     t = rule.low + step * torch.arange(last + 1, dtype=theta.dtype, device=theta.device)
     grown = (rule.growth * (t - begin)).exp()
     return t + grown / rule.growth, step * (1 + grown)

@@ -174,7 +174,10 @@ class Continuous(Noise):
 
     def sample(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Independent draws, float64, by the quantile function."""
-        v = torch.rand(shape, dtype=torch.float64, device=generator.device, generator=generator)
+        return self.from_uniform(torch.rand(shape, dtype=torch.float64, device=generator.device, generator=generator))
+
+    def from_uniform(self, v: Tensor) -> Tensor:
+        """The quantiles at uniform numbers, float64; 0 and 1 are moved inside."""
         return self.from_logit(torch.logit(v.clamp(2.0**-54, 1 - 2.0**-53)))
 
     def transform(self, s: Tensor, tau: Tensor) -> Transform:

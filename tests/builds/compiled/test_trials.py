@@ -3,12 +3,18 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from sumexp import functional, nn, samplers
+from sumexp.distributions import PerturbArgmax, PerturbSoftmax
+from sumexp.perturb import Gaussian, Gumbel, Logistic
+from tests.accelerator.functions import LAWS
 from tests.builds.compiled import trials
+from tests.calls import Call
 
 RESULTS = Path(__file__).parents[3] / "src" / "sumexp" / "measured" / "devices.json"
 TABLES = json.loads(RESULTS.read_text("utf-8"))["tables"]
@@ -25,9 +31,10 @@ def test_a_row_of_the_page_is_what_the_trials_find(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("c++"), reason="Inductor needs a C++ compiler, c++")
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning")
-def test_inductor_s_code_has_the_values_and_gradients_of_the_losses() -> None:
+@pytest.mark.parametrize("calls", [trials.LOSSES, trials.LAWS])
+def test_inductor_s_code_has_the_values_and_gradients(calls: dict[str, Call]) -> None:
     """All of them in one graph, so that the compiler runs once."""
-    assert trials.fused(list(trials.LOSSES))
+    assert trials.fused(list(calls))
 
 
 def test_the_page_has_a_row_for_each() -> None:
@@ -35,14 +42,14 @@ def test_the_page_has_a_row_for_each() -> None:
     on_device = {row["function"]: row for row in TABLES["functions"]}
     for name, row in ROWS.items():
         there = on_device[name.split()[0]]
-        inductor = "yes" if name in trials.LOSSES else "not tried"
+        inductor = "yes" if name in trials.LOSSES | trials.LAWS else "not tried"
         told = {"no float64": there["no float64"], "on a device": f"waits: {there['waits']}", "Inductor": inductor}
         assert row.items() >= told.items()
     functions = {f"functional.{name}" for name in functional.__all__ if not name.isupper()} - {"functional.Margins"}
     layers = {"nn.BinaryNCE", "nn.GBCE", "nn.InBatchSoftmax", "nn.ListNet", "nn.SampledOutput", "nn.SigmoidPairs"}
     assert functions | layers == {name.split()[0] for name in trials.LOSSES}
-    stateful = {f"nn.{name}" for name in nn.__all__}
-    assert stateful == {name.split()[0] for name in trials.CALLS if name.startswith("nn.")}
+    classes = {f"nn.{name}" for name in nn.__all__} | {f"distributions.{name}" for name in LAWS}
+    assert classes == {name.split()[0] for name in trials.CALLS if name.startswith(("nn.", "distributions."))}
 
 
 def test_checks_left_out_of_a_graph_are_there_again_after_it() -> None:
@@ -67,12 +74,16 @@ def test_gradients_of_a_compiled_loss() -> None:
 
 
 def test_draws_of_a_graph_follow_the_law() -> None:
-    """20,000 draws of six classes in a graph: the largest of six shares is 5 standard errors off with probability below
-    4e-6."""
+    """20,000 draws of six classes in a graph: one of 54 shares is 5 standard errors off with probability below 4e-5."""
     torch._dynamo.reset()
-    for law in (trials.CATEGORICAL, trials.MIXTURE, samplers.LogUniform(6)):
-        draw = torch.compile(lambda law=law: law.sample((20_000,)), fullgraph=True, backend="eager")
-        torch.manual_seed(1)
-        share = torch.bincount(draw(), minlength=6) / 20_000
-        q = law.log_prob(range(6)).exp()
+    draws: list[tuple[Any, Tensor]] = [
+        (lambda law=law: law.sample((20_000,)), law.log_prob(range(6)).exp())
+        for law in (trials.CATEGORICAL, trials.MIXTURE, samplers.LogUniform(6))
+    ]
+    for noise in (Gumbel(), Gaussian(), Logistic()):
+        for law in (PerturbArgmax(trials.RISING, noise), PerturbSoftmax(trials.RISING, 0.5, noise)):
+            draws.append((lambda law=law: law.sample((20_000,)).argmax(-1), PerturbArgmax(trials.RISING, noise).mean))
+    torch.manual_seed(1)
+    for draw, q in draws:
+        share = torch.bincount(torch.compile(draw, fullgraph=True, backend="eager")(), minlength=6) / 20_000
         assert ((share - q).abs() < 5 * (q * (1 - q) / 20_000).sqrt()).all()

@@ -1,4 +1,4 @@
-"""What torch's machinery makes of each loss and sampler: compiled whole, exported, under vmap, autocast, twice."""
+"""What torch's machinery makes of each loss, sampler and law: compiled whole, exported, under vmap, autocast, twice."""
 
 import copy
 import re
@@ -16,9 +16,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
+from torch.distributions import OneHotCategorical, kl_divergence
 from torch.nn.parallel import DistributedDataParallel
 
 from sumexp import functional, nn, samplers
+from sumexp.distributions import PerturbArgmax, PerturbArgmaxStraightThrough, PerturbLogSoftmax, PerturbSoftmax
+from sumexp.perturb import Gaussian, Gumbel, Logistic, Noise
 from tests import calls
 from tests.calls import Call
 
@@ -34,6 +37,8 @@ GAINS = torch.tensor([[1, 0, 2, 0, -100, -100]] * MOST)
 MARKS = torch.tensor([[False, True, False, False, False, True]] * MOST)
 PRIOR = torch.full((L,), -1.8, dtype=torch.float64)
 RISING = torch.log_softmax(torch.arange(L, dtype=torch.float64), 0)
+PRIOR_LAW = OneHotCategorical(logits=RISING)
+PRIOR_LAW.probs  # noqa: B018 - kept from the first use on, which must not be in a graph
 
 
 def sampled(loss: Callable[..., Tensor], **options: Any) -> Call:
@@ -136,7 +141,57 @@ def drawn(found: samplers.Negatives) -> Tensor:
     return found.log_q.sum() + 0 * found.ids.sum() + found.hits.sum()
 
 
+def argmax(noise: Noise) -> Call:
+    """The log probability of a vector, the entropy and the divergence from a law."""
+
+    def call(z: Tensor) -> Tensor:
+        law = PerturbArgmax(z, noise)
+        return (law.log_prob(torch.eye(L)[own(z)]) + law.entropy() + kl_divergence(law, PRIOR_LAW)).sum()
+
+    return call
+
+
+def densities(z: Tensor) -> Tensor:
+    """Of relaxed draws, with a temperature for each row, and a divergence."""
+    total = z.sum()
+    for noise in (Gumbel(), Gaussian()):
+        law, prior = PerturbSoftmax(z, 0.5, noise), PerturbSoftmax(RISING, 0.5, noise)
+        total = total + kl_divergence(law, prior).sum()
+        total = total + PerturbSoftmax(z, z[:, :1].exp(), noise).log_prob(RISING.exp()).sum()
+    return total
+
+
+LAWS: dict[str, Call] = {
+    "distributions.PerturbArgmax": argmax(Gumbel()),
+    "distributions.PerturbArgmax (Gaussian)": argmax(Gaussian()),
+    "distributions.PerturbArgmax (logistic)": argmax(Logistic()),
+    "distributions.PerturbSoftmax": densities,
+}
+"""Of parameters [B, L]: log probabilities, entropies and divergences."""
+
+
+def relaxed(z: Tensor) -> Tensor:
+    """Draws with three noises and a temperature for each row."""
+    total = z.sum()
+    for noise in (Gumbel(), Gaussian(), Logistic()):
+        total = total + PerturbSoftmax(z, z[:, :1].exp(), noise).rsample((2,)).square().sum()
+    return total
+
+
+def logarithms(z: Tensor) -> Tensor:
+    law = PerturbLogSoftmax(z, 0.5)
+    return law.log_prob(law.rsample()).sum()
+
+
+def one_hot(z: Tensor) -> Tensor:
+    laws = [PerturbArgmaxStraightThrough(z, noise) for noise in (Gumbel(), Gaussian(), Logistic())]
+    return sum((((law.sample() + law.rsample()) * RISING).sum() for law in laws), z.sum())
+
+
 SAMPLERS: dict[str, Call] = {
+    "distributions.PerturbArgmax (draws)": one_hot,
+    "distributions.PerturbLogSoftmax (draws)": logarithms,
+    "distributions.PerturbSoftmax (draws)": relaxed,
     "nn.SampledSoftmax": lambda z: layer("nn.SampledSoftmax")(z, own(z)),
     "nn.SampledSoftmax (sparse)": lambda z: layer("nn.SampledSoftmax (sparse)")(z, own(z)),
     "samplers.Categorical": lambda z: z.sum() + CATEGORICAL.log_prob(CATEGORICAL.sample((B, M))).sum(),
@@ -172,7 +227,7 @@ STATEFUL: dict[str, Call] = {
 }
 """Of the same: tables that a stream fills, and the batches of all processes, of which there is one."""
 
-CALLS = LOSSES | SAMPLERS | STATEFUL
+CALLS = LOSSES | LAWS | SAMPLERS | STATEFUL
 
 
 def scores(seed: int = 0) -> Tensor:
@@ -329,6 +384,7 @@ REASONS = {
     "mutate a captured Tensor": "writes its tables",
     "saved tensor hooks": "encodes anew",
     "no second derivatives": "made in blocks",
+    "only first derivatives": "first order",
 }
 """What torch says, and what the page says of it; the first that is found."""
 
