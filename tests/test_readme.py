@@ -74,7 +74,7 @@ def test_the_milliseconds_of_a_gpu_are_those_that_were_measured() -> None:
     names = (
         "vae, 64 members",
         "longtail, all methods",
-        "residual network of 56 layers",
+        "7 residual networks, bfloat16",
         "towers, in batch",
         "multilabel",
     )
