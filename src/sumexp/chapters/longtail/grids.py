@@ -97,7 +97,7 @@ class Plan:
 
 
 _DIGITS = Plan(5, (8, 2, 24), (20, 9), filters=20, hidden=32, batch=32)
-_WIDER = Plan(8, (32, 8, 96), (60, 26), filters=200, hidden=256)
+_WIDER = Plan(9, (32, 8, 96), (60, 26), filters=200, hidden=256)
 FIRST_FRESH = 1000
 """The first of the seeds that confirm."""
 
