@@ -220,6 +220,24 @@ def test_smoothing_is_torch_s() -> None:
     assert in_batch(scores, IDS, log_q=log_q, label_smoothing=0.2).item() == pytest.approx(wanted.item(), rel=1e-13)
 
 
+@pytest.mark.parametrize("cells", [4, 8])  # a row with a column left out and a row without: two blocks, and one
+def test_second_derivatives_of_smoothing_at_its_minimum(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each probability is its target, 1/2 + 1/6 and 1/6 of three columns, 5/8 and 1/8 of four, so that errors are 0."""
+    scores = torch.stack([double(log(4), 0, 0, -math.inf), double(0, log(5), 0, 0)])
+    monkeypatch.setattr(blocks, "CELLS", cells)
+
+    def loss(z: Tensor) -> Tensor:
+        return in_batch(z, [0, 1, 2, 3], correct="none", label_smoothing=0.5, reduction="sum")
+
+    leaf = scores.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+    assert slope.abs().max() < 1e-300
+    rows = [torch.autograd.grad(each, leaf, retain_graph=True)[0].flatten() for each in slope.flatten()]
+    p = torch.stack([double(4, 1, 1, 0) / 6, double(1, 5, 1, 1) / 8])
+    wanted = torch.block_diag(*(row.diag() - row.outer(row) for row in p))  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(torch.stack(rows), wanted)
+
+
 def test_positives_by_class_are_the_marks_of_their_columns() -> None:
     scores, log_q = batch()
     named = [[1, -1], [9, -1], [3, 2], [0, 0]]  # of the columns 3 1 3 0 2 1 3

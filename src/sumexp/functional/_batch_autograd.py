@@ -144,6 +144,7 @@ class _InPlace(torch.autograd.Function):
         error = torch.empty(scores.shape, dtype=scores.dtype if factor else exact, device=scores.device)
         losses = torch.empty(scores.shape[0], dtype=exact, device=scores.device)
         least = max(torch.finfo(error.dtype).tiny * torch.finfo(error.dtype).eps, torch.finfo(exact).tiny)
+        gaps = torch.zeros(scores.shape[0], 1, dtype=torch.bool, device=scores.device)
         slopes = torch.empty_like(losses) if isinstance(scale, Tensor) else None
         for start, stop in _blocks(scores, MANY):
             rows, kept = scores[start:stop], error[start:stop]
@@ -154,9 +155,10 @@ class _InPlace(torch.autograd.Function):
             if factor:
                 kept.copy_(block.mul_(factor))
             if there is not None:  # 0 marks columns that are left out
-                kept += there * least
+                kept.add_(there, alpha=least)
+                gaps[start:stop] = True
         ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
-        ctx.save_for_backward(error, slopes, None if slopes is None else scale)
+        ctx.save_for_backward(error, slopes, None if slopes is None else scale, gaps)
         ctx.set_materialize_grads(False)
         return losses, error, slopes
 
@@ -164,7 +166,7 @@ class _InPlace(torch.autograd.Function):
     def backward(
         ctx: Any, by_losses: Tensor | None, by_error: Tensor | None, by_slopes: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None, None, None]:
-        error, slopes, scale = ctx.saved_tensors
+        error, slopes, scale, gaps = ctx.saved_tensors
         scale, again = ctx.correction.scale if scale is None else scale, by_error is not None or by_slopes is not None
         none = torch.zeros(error.shape[0], dtype=precision(error), device=error.device)
         by_losses, by_slopes = (none if by is None else by for by in (by_losses, by_slopes))
@@ -177,7 +179,7 @@ class _InPlace(torch.autograd.Function):
             for start, stop in _blocks(error):
                 torch.mul(error[start:stop], each[start:stop], out=total[start:stop])
         if again:
-            p = _probabilities(ctx, error)
+            p = _probabilities(ctx, error, gaps)
             scores = 0.0 if slopes is None else _scores_of(p, ctx.correction, scale)
             moved = by_slopes.unsqueeze(-1) * scores
             moved = moved if by_error is None else moved + for_sums(by_error) * ctx.factor
@@ -187,28 +189,26 @@ class _InPlace(torch.autograd.Function):
         return total.to(ctx.dtype), None if by_scale is None else by_scale.sum_to_size(scale.shape), None, None
 
 
-def _losses(scores: Tensor, correction: Correction, error: Tensor) -> tuple[Tensor, Tensor | float | None]:
-    """Write the softmax less its target into ``error``; the losses [B], and with smoothing 1 for present columns."""
+def _losses(scores: Tensor, correction: Correction, error: Tensor) -> tuple[Tensor, Tensor | None]:
+    """The losses [B], and 1 for present columns if smoothing meets gaps; writes the softmax less its target."""
     places = correction.places()
     _write_logits(scores, correction, places, error)
-    ahead, there, smooth = _ahead_of_target(error, correction, places)
+    ahead, there, share = _ahead_of_target(error, correction, places)
     torch.softmax(error, -1, out=error)
     p = error.diagonal(correction.start)
     losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
     if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
         losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
-    _add_target(error, correction, places, smooth, -1)
+    _add_target(error, correction, places, there, share, -1)
     return losses, there
 
 
-def _probabilities(ctx: Any, error: Tensor) -> Tensor:
-    """The softmax, from its error."""
-    correction, smooth = ctx.correction, None
-    if correction.smoothing:
-        there = (error != 0).to(precision(error))
-        smooth = there * (correction.smoothing / there.sum(-1, keepdim=True))
+def _probabilities(ctx: Any, error: Tensor, gaps: Tensor) -> Tensor:
+    """The softmax, from its error; ``gaps`` [B, 1] says in which rows columns of error 0 are left out."""
+    there = ((error != 0) | ~gaps).to(precision(error)) if ctx.correction.smoothing else None
+    share = 0.0 if there is None else ctx.correction.smoothing / there.sum(-1, keepdim=True)
     error = error.clone() if ctx.factor == 1 else for_sums(error) / ctx.factor
-    return _add_target(error, correction, correction.places(), smooth, 1)
+    return _add_target(error, ctx.correction, ctx.correction.places(), there, share, 1)
 
 
 def _scores_of(p: Tensor, correction: Correction, scale: Tensor) -> Tensor:
@@ -221,16 +221,18 @@ def _scores_of(p: Tensor, correction: Correction, scale: Tensor) -> Tensor:
 
 
 def _add_target(
-    matrix: Tensor, correction: Correction, several: Places | None, smooth: Tensor | float | None, sign: int
+    matrix: Tensor, correction: Correction, several: Places | None, there: Tensor | None, share: Any, sign: int
 ) -> Tensor:
-    """The matrix with the target added ``sign`` times, in place."""
-    share = sign * (1 - correction.smoothing)
-    if smooth is not None:
-        matrix += smooth if sign > 0 else -smooth
+    """The matrix with the target added ``sign`` times, in place; ``share`` of it is for each column ``there``."""
+    if there is not None:
+        matrix.addcmul_(there, share, value=sign)
+    elif share:
+        matrix += sign * share
+    of_positives = sign * (1 - correction.smoothing)
     if several is None:
-        matrix.diagonal(correction.start).add_(share)
+        matrix.diagonal(correction.start).add_(of_positives)
     else:
-        part = (share / several.number.to(matrix.dtype))[several.row]
+        part = (of_positives / several.number.to(matrix.dtype))[several.row]
         matrix.index_put_((several.row, several.column), part, accumulate=True)
     return matrix
 
@@ -273,23 +275,23 @@ def _write_logits(scores: Tensor, correction: Correction, several: Places | None
 
 def _ahead_of_target(
     logits: Tensor, correction: Correction, several: Places | None
-) -> tuple[Tensor | None, Tensor | float | None, Tensor | float | None]:
-    """[B] the positive logit minus the target's mean; with smoothing 1 for present columns, and their share."""
+) -> tuple[Tensor | None, Tensor | None, Any]:
+    """[B] the positive logit minus the target's mean; 1 for present columns where there are gaps, and their share."""
     smoothing = correction.smoothing
     if several is None and not smoothing:
-        return None, None, None
+        return None, None, 0.0
     own = logits.diagonal(correction.start)
     mean = own if several is None else several.mean(logits)
     if not smoothing:
-        return own - mean, None, None
-    there: Any = 1.0
-    number, total = logits.shape[1], logits.sum(-1)
+        return own - mean, None, 0.0
+    number: Any = logits.shape[1]
+    there, total = None, logits.sum(-1)
     if correction.classes is not None or not checks.read(total.amin())[0] > -math.inf:
         there = torch.gt(logits, -math.inf, out=torch.empty_like(logits))
         number = there.sum(-1, keepdim=True)
         total = logits.clamp_min(torch.finfo(logits.dtype).min).mul_(there).sum(-1)
     over_all = (total.unsqueeze(-1) / number).squeeze(-1)
-    return own - (1 - smoothing) * mean - smoothing * over_all, there, there * (smoothing / number)
+    return own - (1 - smoothing) * mean - smoothing * over_all, there, smoothing / number
 
 
 def _blocks(scores: Tensor, most: int | None = None) -> Iterator[tuple[int, int]]:
