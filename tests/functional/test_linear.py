@@ -1,6 +1,7 @@
 """Losses of vectors in blocks: against the plain losses of all scores, for every option and size of block."""
 
 import itertools
+import math
 from typing import Any, get_args
 from unittest import mock
 
@@ -12,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from sumexp.functional import _linear, distributed_in_batch, in_batch, linear_cross_entropy, linear_in_batch
 from sumexp.functional._arguments import REDUCTIONS, Correct
+from sumexp.nn import SampledOutput
 
 B, E, D = 7, 4, 5
 BLOCKS = {"one": (1 << 20, 1 << 17), "rows": (12, 1 << 17), "rows and columns": (12, 5)}
@@ -39,6 +41,27 @@ def batch(further: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Ten
         ids,
         {"log_q": -1 - torch.rand(len(ids), generator=generator, dtype=torch.float64), "rows": rows},
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_cosines_of_zero_long_and_short_vectors(dtype: torch.dtype) -> None:
+    """In float16 a length of 104,000 is beyond the range, and 1e-12, by which F.normalize divides zeros, is 0."""
+    queries = torch.tensor([[0, 0, 0], [1, 1, -1], [3, 4, 0]], dtype=dtype, requires_grad=True)
+    items = torch.tensor([[0, 0, 0], [6e4, 6e4, -6e4], [3e-4, 4e-4, 0]], dtype=dtype, requires_grad=True)
+    across = 1.4 / math.sqrt(3)
+    cosines = torch.tensor([[0, 0, 0], [0, 1, across], [0, across, 1]], dtype=torch.float64)
+    eps, ids = torch.finfo(dtype).eps, [0, 1, 2]
+    found = linear_in_batch(queries, items, ids, correct="none", normalize=True)
+    assert found.item() == pytest.approx(in_batch(cosines, ids, correct="none").item(), abs=2 * eps + 1e-12)
+    layer = SampledOutput(3, 3, bias=False, normalize=True, dtype=dtype)
+    layer.load_state_dict({"weight": items.detach()})
+    for logits in (layer.logits(queries), torch.stack([layer(queries, [i] * 3, [i])[0] for i in range(3)], 1)):
+        torch.testing.assert_close(logits.double(), cosines, rtol=0, atol=2 * eps)
+    [first] = torch.autograd.grad(logits.square().sum(), queries, create_graph=True)
+    [second] = torch.autograd.grad(first.sum(), queries)
+    for slope in (first, second, *torch.autograd.grad(found, [queries, items])):
+        assert slope.isfinite().all()
+        assert not slope[0].any()
 
 
 @blocks

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional import _batch
-from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, law_fault, precision, reduce
+from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, law_fault, precision, reduce, unit
 from sumexp.functional._batch import InBatchHits
 
 CELLS, MANY = 1 << 19, 1 << 26
@@ -52,7 +52,7 @@ def linear_in_batch(
 
     ``queries`` are [B, d], the vectors of the examples, and ``items`` [B + E, d], those of their classes, in their
     order, and of further negatives. With ``normalize`` vectors are divided by their lengths, so that scores are
-    cosines. The other arguments are those of :func:`in_batch`.
+    cosines; a vector of zeros stays, without gradient. The other arguments are those of :func:`in_batch`.
 
     Raises:
         ValueError: as :func:`in_batch`, and for vectors that do not fit.
@@ -188,7 +188,7 @@ def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normali
     elif queries.dtype != items.dtype:
         raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(), or use autocast")
     if normalize:
-        queries, items = F.normalize(queries, dim=-1), F.normalize(items, dim=-1)
+        queries, items = unit(queries), unit(items)
     scores, scale = _batch._temperature(queries, temperature)
     queries = scores if scale == 1 else scores * scale
     return queries.to(items.dtype), items

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sumexp import _checks as checks
+from sumexp.functional._arguments import unit
 
 
 class SampledOutput(nn.Embedding):
@@ -82,7 +83,7 @@ class SampledOutput(nn.Embedding):
         size, every = labels.shape[0], torch.cat([labels, ids.flatten()])
         weights = F.embedding(every, self.weight, sparse=self.sparse)
         if self.normalize:
-            hidden, weights = F.normalize(hidden, dim=-1), F.normalize(weights, dim=-1)
+            hidden, weights = unit(hidden), unit(weights)
         own, rows = weights[:size], weights[size:].view(*ids.shape, -1)
         own_bias, bias = None, None
         if self.bias is not None:
@@ -101,7 +102,7 @@ class SampledOutput(nn.Embedding):
         """All logits [B, L], for evaluation or a full loss."""
         bias = None if self.bias is None else self.bias.squeeze(-1)
         if self.normalize:
-            return F.linear(F.normalize(hidden, dim=-1), F.normalize(self.weight, dim=-1), bias)
+            return F.linear(unit(hidden), unit(self.weight), bias)
         return F.linear(hidden, self.weight, bias)
 
     def extra_repr(self) -> str:
