@@ -25,16 +25,18 @@ Jensen gaps give: so a variance keeps its digits however small X is, and however
 
 import math
 from dataclasses import dataclass
+from inspect import unwrap
 from typing import Any
 
+import numpy as np
 import torch
-from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp._checks import first_order, typed
+from sumexp.expectations._arrays import Array, alike, light, namespace, tensor
 from sumexp.expectations._laws import Law
 from sumexp.expectations._transforms import Transform, apply
-from sumexp.expectations.quadrature import Rule, rule
+from sumexp.expectations.quadrature import Rule, places, rule
 
 NEAR = 80.0
 """Up to t EX = 80 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-79, whose
@@ -97,7 +99,8 @@ def expect(law: Law, tol: float = 1e-12) -> Expectations:
         ValueError: if ``tol`` is out of range.
         RuntimeError: in a backward pass that is to be differentiated again.
     """
-    return integrate(law, rule(tol, law.log_max))
+    found: Expectations = unwrap(integrate)(law, unwrap(rule)(tol, law.log_max))
+    return found
 
 
 @typed
@@ -107,94 +110,81 @@ def integrate(law: Law, rule: Rule) -> Expectations:
     Raises:
         ValueError: if the law spreads its classes and the rule's step is no multiple of the grid's.
     """
-    t = rule.nodes(law.device).exp()
-    reach = t * law.mean_value.unsqueeze(-1)
+    (mean,) = light(law.mean_value, count=math.prod(law.shape) * rule.count)
+    reach = alike(places(rule)[1], mean) * mean[:, None]
     # Where tX is small the gradient too is taken through the excess, which keeps the digits of small sums.
-    near, split = reach < NEAR, reach < 0.5
-    outputs = apply(_Moments, *law.transform(rule, near), t, rule.step, near, split)
-    probability, loss, probability_variance, loss_variance, probability_gap, loss_gap = (
-        out.to(law.place).reshape(law.shape) for out in outputs
-    )
-    return Expectations(
-        probability, loss, probability_variance, loss_variance, probability_gap, loss_gap, rule.bound, rule.count
-    )
+    near, split = tensor(reach < NEAR), tensor(reach < 0.5)
+    (found,) = apply(_Moments, *law.transform(rule, near), rule, near, split)
+    found = found.to(law.place).reshape(6, *law.shape)
+    six = [found[i] for i in range(6)] if found.requires_grad else found.unbind()
+    return Expectations(six[0], six[1], six[2], six[3], six[4], six[5], rule.bound, rule.count)
 
 
 class _Moments(torch.autograd.Function):
-    """(log L, excess, mean) on the nodes -> (probability, loss, their variances, their Jensen gaps)."""
+    """(log L, excess, mean) on the nodes -> the six tensors of :class:`Expectations`, [6, batch]."""
 
     @staticmethod
+    @np.errstate(all="ignore")
     def forward(
-        ctx: Any,
-        log_value: Tensor,
-        excess: Tensor,
-        mean: Tensor,
-        t: Tensor,
-        step: float,
-        near: Tensor,
-        split: Tensor,
-    ) -> tuple[Tensor, ...]:
-        value, missing = log_value.exp(), -torch.expm1(log_value)
-        places = torch.stack([t.log(), t]).unsqueeze(1)
-        weight = step * torch.exp(-t)  # e^{-t} dt / t
-        weights = torch.stack([weight, weight * t]).unsqueeze(1)  # of the loss and of the probability
+        ctx: Any, log_value: Tensor, excess: Tensor, mean: Tensor, rule: Rule, near: Tensor, split: Tensor
+    ) -> tuple[Tensor]:
+        *of_sum, close = light(log_value, excess, mean, near, count=log_value.numel())
+        law = Transform(*of_sum)
+        xp, table = namespace(law.mean), alike(places(rule), law.mean)[:, None]
+        nodes, weights, t = table[:2], table[2:], table[1]  # of the loss and of the probability
+        value, missing = xp.exp(law.log_value), -xp.expm1(law.log_value)
         probability, (loss, rest) = (weights[1] * value).sum(-1), (weights * missing).sum(-1)
-        known = torch.isfinite(mean)
-        at_mean = torch.exp(-torch.where(known, mean, 0.0).unsqueeze(-1) * t)
-        above = torch.where(near, at_mean * torch.expm1(torch.where(near, excess, 0.0)), value - at_mean).clamp_min(0)
-        loss_gap, probability_gap = torch.where(known, (weights * above).sum(-1), math.nan)
+        at_mean = xp.exp(-law.mean[:, None] * t)
+        above = xp.where(close, at_mean * xp.expm1(law.excess), value - at_mean).clip(min=0)
+        gaps = xp.where(xp.isfinite(law.mean), (weights * above).sum(-1), math.nan)
         # Both levels c by what is not negative, and EX - c by the gaps.
-        levels = torch.stack([torch.expm1(loss), rest / probability])
-        lags = (1 + mean) * torch.stack([-torch.expm1(-loss_gap), probability_gap / probability])
-        differences = _difference(Transform(log_value, excess, mean), t, near, levels, lags)
-        crossing = places.expand_as(differences).gather(-1, _crossing(differences))
-        loss_variance, probability_variance = (weights * (places - crossing) * differences).sum(-1).clamp_min(0)
-        loss_difference, probability_difference = differences
-        ctx.save_for_backward(value, probability, loss, loss_difference, probability_difference, t, split, mean)
-        ctx.step = step
-        return probability, loss, probability_variance, 2 * loss_variance, probability_gap, loss_gap
+        levels = xp.stack([xp.expm1(loss), rest / probability])
+        lags = (1 + law.mean) * xp.stack([-xp.expm1(-gaps[0]), gaps[1] / probability])
+        differences = _difference(law, t, close, levels, lags)
+        # The first node after the minimum at which the difference is positive; any node near it serves.
+        u = nodes[0, 0]
+        after = (differences > 0) & (u > u[differences.argmin(-1)][..., None])
+        crossing = xp.stack([place[0][k] for place, k in zip(nodes, (after * 1.0).argmax(-1), strict=True)])
+        variances = (weights * (nodes - crossing[..., None]) * differences).sum(-1).clip(min=0)
+        six = xp.stack([probability, loss, variances[1], 2 * variances[0], gaps[1], gaps[0]])
+        ctx.rule = rule
+        # Of the outputs a copy: the caller may change them.
+        ctx.save_for_backward(tensor(value), tensor(six[:2] * 1.0), tensor(differences), split, mean)
+        return (tensor(six),)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        value, probability, loss, loss_difference, probability_difference, t, split, mean = ctx.saved_tensors
-        small, (*_, g_probability_gap, g_loss_gap) = mean < 0.5, grads
+    @np.errstate(all="ignore")
+    def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
+        value, outputs, differences, split, mean = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
+        xp, (log_t, t, weight, _), given = namespace(value), alike(places(ctx.rule), value), alike(grads, value)
         # The gaps are probability - 1 / (1 + EX) and log(1 + EX) - loss.
-        at_mean = g_probability_gap / (1 + mean).square() + g_loss_gap / (1 + mean)
-        grads = (grads[0] + g_probability_gap, grads[1] - g_loss_gap, *grads[2:4])
-        g_probability, g_loss, g_probability_variance, g_loss_variance = (g.unsqueeze(-1) for g in grads)
-        probability, loss, weight = probability.unsqueeze(-1), loss.unsqueeze(-1), ctx.step * torch.exp(-t)
+        at_mean = given[4] / (1 + mean) ** 2 + given[5] / (1 + mean)
+        g_probability, g_loss = (given[0] + given[4])[:, None], (given[1] - given[5])[:, None]
+        g_probability_variance, g_loss_variance = given[2:4, :, None]
+        probability, loss = outputs[..., None]
         # d(output) = sum over nodes of coefficient * d log L.
         plain = (g_probability * t - g_loss) * weight
         for_probability_variance = g_probability_variance * weight * t * (t - 2 * probability)
-        for_loss_variance = g_loss_variance * 2 * weight * (euler_gamma + t.log() + loss)
+        for_loss_variance = g_loss_variance * 2 * weight * (np.euler_gamma + log_t + loss)
         coefficient = (plain + for_probability_variance + for_loss_variance) * value
-        # On split nodes d log L = d excess - t d mean.
-        summed = (torch.where(split, -coefficient, 0.0) * t).sum(-1)
-        # Where X is small, a variance's part of that sum is a covariance that nearly cancels; it vanishes when L is
-        # replaced by e^{-tc}, over all nodes: taking that off first keeps its digits.
-        covariance = -(for_probability_variance * probability_difference + for_loss_variance * loss_difference) * t
-        beyond = torch.where(split, -plain, for_probability_variance + for_loss_variance) * value * t
-        g_mean = torch.where(small, (covariance + beyond).sum(-1), summed) + at_mean
-        zero = torch.zeros((), dtype=t.dtype, device=t.device)
-        for_value, for_excess = torch.where(split, zero, coefficient), torch.where(split, coefficient, zero)
-        return for_value, for_excess, g_mean, None, None, None, None
+        for_value, for_excess = xp.where(split, 0.0, coefficient), xp.where(split, coefficient, 0.0)
+        # Where X is small, a variance's part of the sum on split nodes, where d log L = d excess - t d mean, is a
+        # covariance that nearly cancels; it vanishes when L is replaced by e^{-tc}, over all nodes: taking that off
+        # first keeps its digits.
+        covariance = -(for_probability_variance * differences[1] + for_loss_variance * differences[0]) * t
+        beyond = xp.where(split, -plain, for_probability_variance + for_loss_variance) * value * t
+        for_mean = xp.where(mean < 0.5, (covariance + beyond).sum(-1), -(for_excess * t).sum(-1)) + at_mean
+        return tensor(for_value), tensor(for_excess), tensor(for_mean), None, None, None
 
 
-def _difference(transform: Transform, t: Tensor, near: Tensor, level: Tensor, lag: Tensor) -> Tensor:
+def _difference(transform: Transform, t: Array, near: Array, level: Array, lag: Array) -> Array:
     """L - e^{-t c} [..., batch, nodes] for c = ``level``, where ``lag`` = EX - c has more digits than c itself.
 
     Its logarithmic form log L + t c equals excess - t lag; of the two the one with the smaller terms keeps more digits.
     """
-    shift, late = level.unsqueeze(-1) * t, lag.unsqueeze(-1) * t
-    by_excess = near & (torch.maximum(transform.excess, late) < torch.maximum(-transform.log_value, shift))
-    exponent = torch.where(by_excess, transform.excess - late, transform.log_value + shift)
-    near = torch.exp(-shift) * torch.expm1(exponent.clamp(-1, 1))
-    return torch.where(exponent.abs() < 1, near, transform.log_value.exp() - torch.exp(-shift))
-
-
-def _crossing(difference: Tensor) -> Tensor:
-    """The first node after the minimum at which the difference is positive, [..., 1]; any node near it serves."""
-    order = torch.arange(difference.shape[-1], device=difference.device)
-    positive = (difference > 0) & (order > difference.argmin(-1, keepdim=True))
-    return positive.to(torch.int8).argmax(-1, keepdim=True)
+    xp, shift, late = namespace(t), level[..., None] * t, lag[..., None] * t
+    by_excess = near & (xp.maximum(transform.excess, late) < xp.maximum(-transform.log_value, shift))
+    exponent = xp.where(by_excess, transform.excess - late, transform.log_value + shift)
+    near = xp.exp(-shift) * xp.expm1(exponent.clip(-1, 1))
+    return xp.where(abs(exponent) < 1, near, xp.exp(transform.log_value) - xp.exp(-shift))

@@ -70,16 +70,23 @@ def with_replacement(log_x: Tensor, m: int, log_q: Tensor | None = None, method:
         ValueError: if there is no class, a logit is NaN or +inf, q does not sum to 1 within 1e-6 or m is out of range.
     """
     m = whole("m", m, 0, MOST_DRAWS)
-    rows = _flat(log_x)
-    probabilities, (least, _) = (None, (0.0, 0.0)) if log_q is None else _rows("log_q", log_q, rows)
-    rows, ends = _checked(rows, probabilities if least == -math.inf else None)
-    sums = class_sum(rows.detach(), None if probabilities is None else probabilities.detach(), method, ends)
-    if probabilities is not None:
-        excess = sums.normaliser.exp().flatten() - 1
+    rows, ends, _ = _checked(log_x, log_q, "log_q")
+    law = drawn(log_x.shape[:-1], rows, m, log_q, method, ends)
+    if law.log_q is not None:
+        excess = law.sums.normaliser.exp().flatten() - 1
         if bool((excess.abs() > 1e-6).any()):
             worst = 1 + excess[excess.abs().argmax()].item()
             raise ValueError(f"q sums to {worst!r}, not 1; normalise it (torch.log_softmax of log_q does)")
-    return WithReplacement(log_x.shape[:-1], rows, ends[1], probabilities, m, sums)
+    return law
+
+
+def drawn(
+    shape: torch.Size, rows: Tensor, m: int, log_q: Tensor | None, method: Method, ends: tuple[float, float]
+) -> WithReplacement:
+    """The law of :func:`with_replacement`, of checked log x [batch, classes] with its extremes."""
+    weights = None if log_q is None else _shaped("log_q", log_q, rows)
+    sums = class_sum(rows.detach(), None if weights is None else weights.detach(), method, ends)
+    return WithReplacement(shape, rows, ends[1], weights, m, sums)
 
 
 def without_replacement(log_x: Tensor, m: int) -> Law:
@@ -97,7 +104,7 @@ def without_replacement(log_x: Tensor, m: int) -> Law:
         ValueError: if a logit is NaN or +inf, m is out of range, or the recursion would take more than 2e10 steps.
     """
     m = whole("m", m, 0, MOST_DRAWS)
-    rows, (_, largest) = _checked(_flat(log_x))
+    rows, (_, largest), _ = _checked(log_x)
     batch, classes = rows.shape
     if m > classes:
         raise ValueError(f"m is {m}, but there are only {classes} classes to draw without replacement")
@@ -123,9 +130,8 @@ def independent(log_x: Tensor, log_inclusion: Tensor) -> Law:
         ValueError: if there is no class, a logit is NaN or +inf, or an inclusion probability exceeds 1; if a certain
             class has a term above e^330 and the gradient in its probability is asked for.
     """
-    rows = _flat(log_x)
-    inclusion, (least, most) = _rows("log_inclusion", log_inclusion, rows)
-    rows, (_, largest) = _checked(rows, inclusion if least == -math.inf else None)
+    rows, (_, largest), most = _checked(log_x, log_inclusion, "log_inclusion")
+    inclusion = _shaped("log_inclusion", log_inclusion, rows)
     if most > 0:
         worst = inclusion.detach().max().exp().item()
         raise ValueError(f"an inclusion probability is {worst!r}; pass logarithms of numbers in [0, 1]")
@@ -228,7 +234,7 @@ class _Product:
         return Transform(*(reduce(torch.add, column) for column in here))
 
 
-def _flat(log_x: Tensor) -> Tensor:
+def flat(log_x: Tensor) -> Tensor:
     """In float64, the batch flattened to one dimension."""
     if not isinstance(log_x, Tensor) or not log_x.is_floating_point():
         raise ValueError(f"log_x must be a tensor of floating-point logits, got {getattr(log_x, 'dtype', type(log_x))}")
@@ -237,24 +243,28 @@ def _flat(log_x: Tensor) -> Tensor:
     return log_x.to(torch.float64).reshape(log_x.shape[:-1].numel(), log_x.shape[-1])
 
 
-def _checked(log_x: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, tuple[float, float]]:
-    """The terms without NaN or +inf, and their extremes; those of weight 0 count as 0."""
-    if log_weights is not None:
-        log_x = torch.where((log_weights == -math.inf) & ~torch.isnan(log_x), -math.inf, log_x)
-    ends = extremes(log_x.detach())
+def _checked(log_x: Tensor, weights: Tensor | None = None, name: str = "") -> tuple[Tensor, tuple[float, float], float]:
+    """The rows of terms without NaN or +inf, their extremes, those of weight 0 as 0; and the largest log weight."""
+    rows, most = flat(log_x), 0.0
+    if weights is None:
+        (ends,) = extremes(rows.detach())
+    else:
+        weights = _shaped(name, weights, rows).detach()
+        ends, (least, most) = extremes(rows.detach(), weights)
+        if math.isnan(least):
+            raise ValueError(f"{name} holds NaN; it must hold logarithms of probabilities")
+        if least == -math.inf:
+            rows = torch.where((weights == -math.inf) & ~torch.isnan(rows), -math.inf, rows)
+            (ends,) = extremes(rows.detach())
     if not ends[1] < math.inf:
         raise ValueError(f"log_x holds {ends[1]}; logits must be finite, or -inf for a term of value 0")
-    return log_x, ends
+    return rows, ends, most
 
 
-def _rows(name: str, values: Tensor, log_x: Tensor) -> tuple[Tensor, tuple[float, float]]:
-    """Log probabilities for ``log_x``: [1 or batch, classes], float64, without NaN, and their extremes."""
+def _shaped(name: str, values: Tensor, log_x: Tensor) -> Tensor:
+    """Log probabilities for each row of ``log_x``, or for all: [1 or batch, classes], float64."""
     if not isinstance(values, Tensor) or not values.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {getattr(values, 'dtype', type(values))}")
     if values.ndim == 0 or values.shape[-1] != log_x.shape[-1] or values.shape[:-1].numel() not in (1, len(log_x)):
         raise ValueError(f"{name} has shape {tuple(values.shape)}, which does not fit {tuple(log_x.shape)} of log_x")
-    rows = values.to(torch.float64).reshape(values.shape[:-1].numel(), values.shape[-1])
-    ends = extremes(rows.detach())
-    if math.isnan(ends[0]):
-        raise ValueError(f"{name} holds NaN; it must hold logarithms of probabilities")
-    return rows, ends
+    return values.to(torch.float64).reshape(values.shape[:-1].numel(), values.shape[-1])

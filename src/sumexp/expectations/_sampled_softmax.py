@@ -1,13 +1,14 @@
 r"""The sampled softmax with importance weights, exactly."""
 
 import math
+from inspect import unwrap
 
 import torch
 from torch import Tensor
 
-from sumexp._checks import floating, together, whole
+from sumexp._checks import argument, floating, together, whole
 from sumexp.expectations._integrals import Expectations, expect
-from sumexp.expectations._laws import MOST_DRAWS, Method, with_replacement
+from sumexp.expectations._laws import MOST_DRAWS, Method, drawn, flat
 from sumexp.expectations._sums import extremes
 
 
@@ -38,22 +39,31 @@ def sampled_softmax(
     Source: Lin, Liu, Lin, equation (4); Rawat et al., equation (7).
     """
     m = whole("m", m, 1, MOST_DRAWS)
+    argument("tol", tol, float)
     negatives, positive = split_label("logits", logits, label)
     if log_q is None:
-        log_share = math.log(logits.shape[-1] - 1) - math.log(m)
-        return expect(with_replacement(negatives - (positive - log_share), m, method=method), tol)
-    floating("log_q", log_q, "[..., classes]")
-    if log_q.shape[-1] != logits.shape[-1]:
-        raise ValueError(f"log_q has shape {tuple(log_q.shape)}; give one entry for each of {logits.shape[-1]} classes")
-    together(logits=logits, log_q=log_q)
-    others, _ = split_label("log_q", log_q, label)
-    proposal = torch.log_softmax(others, -1)
-    least, _ = extremes(proposal.detach())
-    if math.isnan(least):
-        raise ValueError("log_q holds NaN or +inf, or -inf at every negative; it must be the logarithm of a proposal")
-    weight = proposal if least > -math.inf else torch.where(proposal > -math.inf, proposal, 0.0)
-    log_x = negatives - (positive + math.log(m)) - weight  # `with_replacement` ignores what is never drawn
-    return expect(with_replacement(log_x, m, proposal, method), tol)
+        proposal, log_x = None, negatives - (positive - (math.log(logits.shape[-1] - 1) - math.log(m)))
+        (ends,) = extremes(log_x.detach())
+    else:
+        floating("log_q", log_q, "[..., classes]")
+        if log_q.shape[-1] != logits.shape[-1]:
+            given, classes = tuple(log_q.shape), logits.shape[-1]
+            raise ValueError(f"log_q has shape {given}; give one entry for each of {classes} classes")
+        together(logits=logits, log_q=log_q)
+        proposal = torch.log_softmax(split_label("log_q", log_q, label)[0], -1)
+        log_x = negatives - (positive + math.log(m)) - proposal
+        ends, (least, _) = extremes(log_x.detach(), proposal.detach())
+        if math.isnan(least):
+            fault = "NaN or +inf, or -inf at every negative"
+            raise ValueError(f"log_q holds {fault}; it must be the logarithm of a proposal")
+        if least == -math.inf:
+            log_x = torch.where(proposal > -math.inf, log_x, -math.inf)  # of what is never drawn
+            (ends,) = extremes(log_x.detach())
+    if logits.numel() and not -math.inf < ends[0] <= ends[1] < math.inf:
+        _check(negatives, positive, label)
+    law = drawn(log_x.shape[:-1], flat(log_x), m, proposal, method, ends)
+    found: Expectations = unwrap(expect)(law, tol)
+    return found
 
 
 def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
@@ -63,13 +73,13 @@ def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:
         raise ValueError(f"{name} has {classes} classes; two are needed, the label and a negative")
     label = whole("label", label, 0, classes - 1)
     others = torch.cat([values[..., :label], values[..., label + 1 :]], -1).to(torch.float64)
-    own = values[..., label : label + 1].to(torch.float64)
-    if name == "logits" and values.numel():
-        # The largest is NaN if one is; on a GPU both are read in one go.
-        sound, largest = torch.stack([torch.isfinite(own).all().double(), others.detach().amax()]).tolist()
-        if not sound:
-            worst = own[~torch.isfinite(own)][0].item()
-            raise ValueError(f"logits[..., {label}], the label's, holds {worst}; it must be finite")
-        if not largest < math.inf:
-            raise ValueError("logits holds nan or inf; logits must be finite, or -inf for a masked negative")
-    return others, own
+    return others, values[..., label : label + 1].to(torch.float64)
+
+
+def _check(negatives: Tensor, positive: Tensor, label: int) -> None:
+    """Raise where the label's logit is not finite, or that of a negative no logit."""
+    wrong = positive[~torch.isfinite(positive)]
+    if len(wrong):
+        raise ValueError(f"logits[..., {label}], the label's, holds {wrong[0].item()}; it must be finite")
+    if not negatives.detach().amax().item() < math.inf:
+        raise ValueError("logits holds nan or inf; logits must be finite, or -inf for a masked negative")

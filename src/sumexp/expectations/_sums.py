@@ -6,23 +6,20 @@ r"""Sums over classes :math:`\sum_y q_y f(t_k x_y)` at every node, and their adj
 """
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
-from sumexp.expectations._kernels import bend, log1p_bend
-from sumexp.expectations.quadrature import GRID, Rule
-
-Kernel = Callable[[Tensor], Tensor]
-"""A function of s = t x, element by element."""
+from sumexp.expectations._arrays import Array, alike, light, namespace, strided, tensor, zeros
+from sumexp.expectations._kernels import Kernel, bend, decay, growth, log1p_bend, three
+from sumexp.expectations.quadrature import GRID, Rule, places
 
 CHUNK = {"cpu": 1 << 14, "cuda": 1 << 25}
 """Elements of one temporary. 128 KiB stay in a core's cache, and are too few for torch to divide among threads that
@@ -47,21 +44,35 @@ would wait for a GPU's launch."""
 MOST_COPIES = 256
 """Copies of a grid point among which a GPU adds by turns."""
 
+TABLE = -760 * 64, 712 * 64
+"""Grid points from which, and up to which, tables of kernels reach: from e^-760 = 0 on."""
+
+THREE = growth, decay, bend
+"""What a forward pass sums, in the order of `three`."""
+
 WIDEST = 200.0
 """Widest range of log x that is spread: beyond it (masked logits, say) the direct sum is taken."""
 
 
-class ClassSum(ABC):
-    """Sums over classes with the probabilities q, on the nodes of a rule."""
+class DirectSum:
+    """Sums over classes with the probabilities q, on the nodes of a rule: f at every class and node, in chunks."""
 
     def __init__(self, log_x: Tensor, log_q: Tensor | None) -> None:
         """Take log x [batch, classes] and log q [batch or 1, classes], uniform if None, without gradients."""
         self.log_x = log_x
         self.log_q = log_q
-        self.normaliser = _normaliser(log_x, log_q)
-        """log Σ q before normalisation, [batch or 1, 1]."""
         self.home = log_x.device
         """Where sums on the nodes are computed."""
+
+    @cached_property
+    def normaliser(self) -> Tensor:
+        """log Σ q before normalisation, [batch or 1, 1]; for uniform q the logarithm of the number of classes."""
+        if self.log_q is None:
+            return self.log_x.new_full((1, 1), math.log(self.log_x.shape[-1]))
+        total = self.log_q.new_full((len(self.log_q),), -math.inf)
+        for rows, columns in blocks(self.log_q):
+            total[rows] = torch.logaddexp(total[rows], torch.logsumexp(self.log_q[rows, columns], -1))
+        return total.unsqueeze(-1)
 
     def probabilities(self, rows: slice = WHOLE, columns: slice = WHOLE) -> Tensor:
         """The probabilities q of a block, [rows or 1, columns or 1]."""
@@ -71,28 +82,9 @@ class ClassSum(ABC):
         return torch.exp(self.log_q[rows if len(self.log_q) > 1 else WHOLE, columns] - normaliser)
 
     @property
-    @abstractmethod
-    def mean(self) -> Tensor:
-        """Σ q x, [batch]."""
-
-    @abstractmethod
-    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Tensor:
-        """Σ_y q_y f(t_k x_y) on some of the nodes, [batch, nodes]."""
-
-    @abstractmethod
-    def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
-        """log Σ q e^{-tx} + t Σ q x >= 0 of one draw, [batch, wanted], wherever t Σ q x < 500 (inf or NaN beyond).
-
-        Given are 1 - M and log M, M = Σ q e^{-tx}, on the first nodes, those on which it is wanted.
-        """
-
-    @abstractmethod
-    def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
-        """Σ_k Σ_terms coefficient_k f(t_k x_y), [batch, classes], without q; coefficients are [batch, nodes]."""
-
-
-class DirectSum(ClassSum):
-    """f at every class and node, in chunks."""
+    def everywhere(self) -> bool:
+        """Whether sums on all nodes take no longer than on some."""
+        return self.home.type != "cpu"
 
     @cached_property
     def mean(self) -> Tensor:
@@ -102,28 +94,32 @@ class DirectSum(ClassSum):
             total[rows] += (self.probabilities(rows, columns) * self.log_x[rows, columns].exp()).sum(-1)
         return total
 
-    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Tensor:
-        """See :class:`ClassSum`."""
+    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Array:
+        """Σ_y q_y f(t_k x_y) on some of the nodes, [batch, nodes]."""
         u = rule.nodes(self.log_x.device)[nodes]
         total = self.log_x.new_zeros(self.log_x.shape[0], len(u))
         for rows, columns in blocks(self.log_x, rule.count):
             values = f(torch.exp(self.log_x[rows, columns].unsqueeze(-1) + u))
             total[rows] += (self.probabilities(rows, columns).unsqueeze(-1) * values).sum(-2)
-        return total
+        return light(total, count=len(total) * rule.count)[0]
 
-    def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
-        """log(1 + Σ q bend(t (x - Σ q x))): a sum of non-negative terms, since the deviations have mean 0."""
+    def excess(self, rule: Rule, missing: Array, log_one: Array) -> Array:
+        """log Σ q e^{-tx} + t Σ q x >= 0 of one draw, [batch, wanted], wherever t Σ q x < 500 (inf or NaN beyond).
+
+        Given are 1 - M and log M, M = Σ q e^{-tx}, on the first nodes, those on which it is wanted. It is
+        log(1 + Σ q bend(t (x - Σ q x))): a sum of non-negative terms, since the deviations have mean 0.
+        """
         t = rule.nodes(self.log_x.device)[: missing.shape[-1]].exp()
         log_mean = torch.where(self.mean > 0, self.mean, 1.0).log().unsqueeze(-1)
         drift = torch.zeros_like(self.mean)
         for rows, columns in blocks(self.log_x):
             drift[rows] += (self.probabilities(rows, columns) * self._deviation(log_mean, rows, columns)).sum(-1)
-        total = torch.zeros_like(missing)
+        total = self.log_x.new_zeros(missing.shape)
         for rows, columns in blocks(self.log_x, rule.count):
             deviation = self._deviation(log_mean, rows, columns) - drift[rows].unsqueeze(-1)
             values = bend(deviation.unsqueeze(-1) * t)
             total[rows] += (self.probabilities(rows, columns).unsqueeze(-1) * values).sum(-2)
-        return total.log1p()
+        return alike(total.log1p(), missing)
 
     def _deviation(self, log_mean: Tensor, rows: slice, columns: slice) -> Tensor:
         """x - e^{log_mean}, relatively accurate where they are near each other."""
@@ -131,39 +127,44 @@ class DirectSum(ClassSum):
         ratio, middle = log_x - log_mean, log_mean.exp()
         return torch.where(ratio.abs() < 1, middle * torch.expm1(ratio), log_x.exp() - middle)
 
-    def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
-        """See :class:`ClassSum`."""
+    def at_classes(self, terms: Sequence[tuple[Kernel, Array]], rule: Rule) -> Tensor:
+        """Σ_k Σ_terms coefficient_k f(t_k x_y), [batch, classes], without q; coefficients are [batch, nodes]."""
         u = rule.nodes(self.log_x.device)
+        terms = [(f, tensor(coefficients)) for f, coefficients in terms]
         result = torch.empty_like(self.log_x)
         for rows, columns in blocks(self.log_x, rule.count):
             s = torch.exp(self.log_x[rows, columns].unsqueeze(-1) + u)
-            result[rows, columns] = sum_terms([torch.einsum("bck,bk->bc", f(s), c[rows]) for f, c in terms])
+            result[rows, columns] = reduce(add, (torch.einsum("bck,bk->bc", f(s), c[rows]) for f, c in terms))
         return result
 
 
-class SpreadSum(ClassSum):
+class SpreadSum(DirectSum):
     """The classes spread on a grid in log x; f once per difference of node and grid point."""
 
     def __init__(self, log_x: Tensor, log_q: Tensor | None, low: float, high: float, masked: bool) -> None:
         """Spread the classes, whose finite logarithms lie in [low, high]; ``masked`` if there are others."""
         super().__init__(log_x, log_q)
-        self.low = low - POINTS * GRID
+        self.low = math.floor(low / GRID) * GRID - POINTS * GRID
         self.masked = masked
         self.size = math.ceil((high - self.low) / GRID) + POINTS
         if len(log_x) * self.size <= ON_HOST:
             self.home = torch.device("cpu")
         self.masses, self.zero_mass = self._spread()
-        self._nodes: tuple[Rule, Tensor] | None = None
+        self._on_nodes: tuple[Rule, Array] | None = None
+
+    @property
+    def everywhere(self) -> bool:
+        return super().everywhere or isinstance(self.masses, np.ndarray)
 
     @cached_property
-    def _grid(self) -> Tensor:
+    def _grid(self) -> Array:
         """x at the grid points."""
-        return (self.low + GRID * torch.arange(self.size, dtype=torch.float64, device=self.home)).exp()
+        return self._tabulated(torch.positive, self.low / GRID, self.size)
 
     @cached_property
     def mean(self) -> Tensor:
         """Σ q x, [batch]."""
-        return self.masses @ self._grid
+        return tensor(self.masses @ self._grid)
 
     def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
         """Of each class: its grid cell, and its offset from the cell's middle in [-1/2, 1/2].
@@ -183,97 +184,119 @@ class SpreadSum(ClassSum):
         Uniform classes are counted, which is exact; other q are added in two parts, of which the first, a multiple of
         2^-52, is added without rounding: a million equal terms one by one would cost five digits.
         """
-        batch, copies = len(self.log_x), _copies(self.log_x, self.size)
-        moments = self.log_x.new_zeros(POWERS + 1, batch, self.size * copies)
+        batch, copies, given = len(self.log_x), _copies(self.log_x, self.size), self.log_q is not None
+        moments = self.log_x.new_zeros(POWERS + given, batch, self.size * copies)
+        parts = moments.unbind()
         for rows, columns in blocks(self.log_x):
             cell, offset = self._place(rows, columns)
             if copies > 1:
                 turn = torch.arange(cell.shape[1], device=cell.device).bitwise_and_(copies - 1)
-                cell = cell.mul_(copies).add_(turn)
-            mass = self.probabilities(rows, columns) if self.log_q is not None else offset.new_ones(())
-            mass = coarse = mass.expand_as(offset)
-            if self.log_q is not None:
+                cell = turn.add(cell, alpha=copies)
+            mass = coarse = (self.probabilities(rows, columns) if given else offset.new_ones(())).expand_as(offset)
+            if given:
                 coarse = mass.mul(2.0**52).round_().mul_(2.0**-52)
-                moments[0, rows].scatter_add_(-1, cell, mass - coarse)
-            moments[POWERS, rows].scatter_add_(-1, cell, coarse)
+                parts[POWERS][rows].scatter_add_(-1, cell, mass - coarse)
+            parts[0][rows].scatter_add_(-1, cell, coarse)
             for power in range(1, POWERS):
                 mass = mass * offset if power == 1 else mass.mul_(offset)
-                moments[power, rows].scatter_add_(-1, cell, mass)
+                parts[power][rows].scatter_add_(-1, cell, mass)
         if copies > 1:
-            moments = moments.view(POWERS + 1, batch, self.size, copies).sum(-1)
-        moments[0] += moments[POWERS]
+            moments = moments.view(-1, batch, self.size, copies).sum(-1)
+        if given:
+            moments[0] += moments[POWERS]
         return moments[:POWERS].to(self.home)
 
-    def _spread(self) -> tuple[Tensor, Tensor]:
+    def _spread(self) -> tuple[Array, Array]:
         """Masses on the grid, and the mass of the classes with x = 0.
 
         A class in a cell adds q times polynomials of its offset, so the moments of the offsets in each cell are enough.
         """
-        moments = self._moments()
         batch, classes = self.log_x.shape
-        zero_mass = moments[0, :, 0].clone()
+        (moments,) = light(self._moments(), count=batch * self.size)
+        zero_mass = moments[0, :, 0] * 1.0
         moments[:, :, 0] = 0
-        points = (point_weights(self.home) @ moments.view(POWERS, -1)).view(-1)
+        points = (alike(point_weights(self.home), moments) @ moments.reshape(POWERS, -1)).reshape(-1)
         # The weight of point j belongs j - POINTS / 2 + 1 cells on; there is no class near either end of a row.
-        stride = batch * self.size - 1
-        masses = points.as_strided((POINTS, batch, self.size), (stride, self.size, 1), POINTS // 2 - 1).sum(0)
+        strides = batch * self.size - 1, self.size, 1
+        masses = strided(points, (POINTS, batch, self.size), strides, POINTS // 2 - 1).sum(0)
         share = 1 / classes if self.log_q is None else 1.0
         return masses * share, zero_mass * share
 
-    def _products(self, rule: Rule) -> Tensor:
-        """The product s = t x of every difference of node and grid point, [node and grid cells, stride].
+    def _tabulated(self, f: Kernel, start: float, count: int) -> Array:
+        """f at e^{k GRID} for k from ``start`` on, [..., count]: from a table, where these are points of the grid."""
+        least, most = TABLE
+        if start.is_integer() and least <= start <= most - count:
+            return alike(table(f, self.home)[..., int(start) - least :][..., :count], self.masses)
+        k = start + torch.arange(count, dtype=torch.float64, device=self.home)
+        return alike(f(torch.exp(GRID * k)), self.masses)
 
-        A step of the rule is ``stride`` grid steps; entry (a, b) is at log s = rule.low + low + (a stride + b) GRID.
+    def _products(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> tuple[Array, int]:
+        """f at the product s = t x of every difference of node and grid point, and the cells of the grid.
+
+        A step of the rule is ``stride`` grid steps. The values are [..., nodes and cells, stride]: entry (a, b) is at
+        log s = log t_first + low + (a stride + b) GRID.
         """
-        stride = round(rule.step / GRID)
+        stride, (first, stop, _) = round(rule.step / GRID), nodes.indices(rule.count)
         if stride * GRID != rule.step:
             raise ValueError(f"step is {rule.step!r}; spreading needs a multiple of 1/{1 / GRID:.0f}, or use 'direct'")
-        cells = math.ceil(self.size / stride) + rule.count - 1
-        if self._nodes is None or self._nodes[0] != rule:
-            steps = torch.arange(cells * stride, dtype=torch.float64, device=self.home)
-            self._nodes = rule, (rule.low + self.low + GRID * steps).exp_().view(cells, stride)
-        return self._nodes[1]
+        cells = math.ceil(self.size / stride)
+        start, rows = (rule.low + self.low) / GRID + first * stride, stop - first + cells - 1
+        values = self._tabulated(f, start, rows * stride)
+        return values.reshape(*values.shape[:-1], rows, stride), cells
 
-    def _at_zero(self, f: Kernel) -> Tensor:
-        """The kernel at 0, [1]."""
-        return f(torch.zeros(1, dtype=torch.float64, device=self.home))
+    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Array:
+        """See :class:`DirectSum`. Where all nodes cost as much as some, three kernels are summed together."""
+        if f not in THREE or not isinstance(self.masses, np.ndarray):
+            return self._sum(f, rule, nodes)
+        if self._on_nodes is None or self._on_nodes[0] is not rule:
+            self._on_nodes = rule, self._sum(three, rule, WHOLE)
+        return self._on_nodes[1][THREE.index(f)][:, nodes]
 
-    def at_nodes(self, f: Kernel, rule: Rule, nodes: slice = WHOLE) -> Tensor:
-        """See :class:`ClassSum`."""
-        s, (first, stop, _) = self._products(rule), nodes.indices(rule.count)
-        masses = pad(self.masses, (0, -self.size % s.shape[1]))
-        masses = masses.view(len(masses), -1, s.shape[1])  # [batch, cell, place in the cell]
-        # [batch, cell a, cell a' of the values]; node k sums a' = a + k
-        products = masses @ f(s[first : stop + masses.shape[1] - 1]).T
-        batch, cells, width = products.shape
-        total = products.as_strided((batch, cells, stop - first), (cells * width, width + 1, 1)).sum(1)
-        return total + (self._at_zero(f) * self.zero_mass).unsqueeze(-1) if self.masked else total
+    def _sum(self, f: Kernel, rule: Rule, nodes: slice) -> Array:
+        values, cells = self._products(f, rule, nodes)
+        batch, (*several, width, stride) = len(self.masses), values.shape
+        masses = zeros((batch, cells * stride), self.masses)
+        masses[:, : self.size] = self.masses
+        # [batch and cell a, cell a' of the values]; node k sums a' = a + k
+        products, size = masses.reshape(-1, stride) @ values.swapaxes(-1, -2), cells * width
+        strides = *(batch * size for _ in several), size, width + 1, 1
+        total = strided(products, (*several, batch, cells, width - cells + 1), strides).sum(-2)
+        return total + self.zero_mass[:, None] * self._at_zero(f)[..., None, None] if self.masked else total
 
-    def excess(self, rule: Rule, missing: Tensor, log_one: Tensor) -> Tensor:
+    def _at_zero(self, f: Kernel) -> Array:
+        """The kernel at 0."""
+        return alike(table(f, self.home)[..., 0], self.masses)
+
+    def excess(self, rule: Rule, missing: Array, log_one: Array) -> Array:
         """Σ q bend(tx) - bend(-log M) or log M + t Σ q x; by the direct sum where the terms scatter slightly."""
-        wanted = missing.shape[-1]
-        by_mean = log_one + self.mean.unsqueeze(-1) * rule.nodes(self.home)[:wanted].exp()
-        bent = self.at_nodes(bend, rule, slice(wanted))
-        result = torch.where(missing < 0.5, bent + log1p_bend(missing.clamp_max(0.5)), by_mean)
-        ratio = self._grid / torch.where(self.mean > 0, self.mean, 1.0).unsqueeze(-1)
-        slight = (self.masses * (ratio - 1).square()).sum(-1) + self.zero_mass < SLIGHT
-        if bool(slight.any()):
-            place = self.log_x.device
-            rows = slight.to(place)
+        wanted, mean = missing.shape[-1], alike(self.mean, missing)
+        xp, t, bent = (
+            namespace(missing),
+            alike(places(rule)[1, :wanted], missing),
+            self.at_nodes(bend, rule, slice(wanted)),
+        )
+        by_mean = log_one + mean[:, None] * t
+        result = xp.where(missing < 0.5, bent + log1p_bend(missing.clip(max=0.5)), by_mean)
+        ratio = self._grid / xp.where(mean > 0, mean, 1.0)[:, None]
+        slight = (self.masses * (ratio - 1) ** 2).sum(-1) + self.zero_mass < SLIGHT
+        if slight.any():
+            rows = tensor(slight).to(self.log_x.device)
             log_q = self.log_q if self.log_q is None or len(self.log_q) == 1 else self.log_q[rows]
-            direct = DirectSum(self.log_x[rows], log_q)
-            result[slight] = direct.excess(rule, missing[slight].to(place), log_one[slight].to(place)).to(self.home)
+            result[slight] = DirectSum(self.log_x[rows], log_q).excess(rule, missing[slight], log_one[slight])
         return result
 
-    def at_classes(self, terms: Sequence[tuple[Kernel, Tensor]], rule: Rule) -> Tensor:
-        """See :class:`ClassSum`."""
-        parts = [self._at_grid(f, coefficients, rule) for f, coefficients in terms]
-        on_grid, at_zero = (sum_terms(column) for column in zip(*parts, strict=True))
+    def at_classes(self, terms: Sequence[tuple[Kernel, Array]], rule: Rule) -> Tensor:
+        """See :class:`DirectSum`."""
+        parts = [self._at_grid(f, alike(coefficients, self.masses), rule) for f, coefficients in terms]
+        on_grid, at_zero = (reduce(add, column) for column in zip(*parts, strict=True))
         # Of each cell the polynomial in the offset, [powers, batch, cells].
-        near = pad(on_grid, (POINTS // 2 - 1, POINTS // 2)).unfold(-1, POINTS, 1)
-        polynomials = (near @ point_weights(self.home)).movedim(-1, 0)
-        polynomials[0, :, 0] = at_zero.squeeze(-1)
-        polynomials = polynomials.to(self.log_x.device)
+        batch, width = len(self.log_x), self.size + POINTS - 1
+        around = zeros((batch, width), on_grid)
+        around[:, POINTS // 2 - 1 :][:, : self.size] = on_grid
+        near = strided(around, (batch, self.size, POINTS), (width, 1, 1)).reshape(-1).reshape(-1, POINTS)
+        found = (alike(point_weights(self.home), near).T @ near.T).reshape(POWERS, batch, self.size)
+        found[0, :, 0] = at_zero
+        polynomials = tensor(found).to(self.log_x.device)
         result = torch.empty_like(self.log_x)
         for rows, columns in blocks(self.log_x):
             cell, offset = self._place(rows, columns)
@@ -283,27 +306,31 @@ class SpreadSum(ClassSum):
             result[rows, columns] = total
         return result
 
-    def _at_grid(self, f: Kernel, coefficients: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+    def _at_grid(self, f: Kernel, coefficients: Array, rule: Rule) -> tuple[Array, Array]:
         """Σ_k coefficient_k f(t_k e^{g_j}) at every grid point j, and Σ_k coefficient_k f(0)."""
-        values = f(self._products(rule))
-        cells = values.shape[0] - rule.count + 1
-        shifted = coefficients.new_zeros(len(coefficients), cells, values.shape[0])
-        size, width = shifted.stride(0), shifted.stride(1)
-        shifted.as_strided((len(coefficients), cells, rule.count), (size, width + 1, 1)).copy_(
-            coefficients.unsqueeze(1)
-        )
-        on_grid = (shifted @ values).view(len(coefficients), -1)[:, : self.size]
-        return on_grid, self._at_zero(f) * coefficients.sum(-1, keepdim=True)
+        values, cells = self._products(f, rule)
+        batch, width = len(coefficients), len(values)
+        shifted = zeros((batch, cells, width), coefficients)
+        strided(shifted, (batch, cells, rule.count), (cells * width, width + 1, 1))[...] = coefficients[:, None]
+        on_grid = (shifted.reshape(-1, width) @ values).reshape(batch, -1)[:, : self.size]
+        return on_grid, self._at_zero(f) * coefficients.sum(-1)
 
 
-def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[float, float] | None = None) -> ClassSum:
+@lru_cache(maxsize=32)
+def table(f: Kernel, device: torch.device) -> Tensor:
+    """The kernel at e^{k GRID}, k in TABLE, [..., k]; only to be read. The first, at e^{k GRID} = 0, is f(0)."""
+    values: Tensor = f(torch.exp(GRID * torch.arange(*TABLE, dtype=torch.float64)))
+    return values.to(device)
+
+
+def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[float, float] | None = None) -> DirectSum:
     """The algorithm asked for; ``auto`` spreads where this takes less time.
 
     ``ends`` are the :func:`extremes` of log x.
     """
     if method == "direct" or not log_x.numel():
         return DirectSum(log_x, log_q)
-    least = extremes(log_x)[0] if ends is None else ends[0]
+    least, _ = extremes(log_x)[0] if ends is None else ends
     low, high = finite_range(log_x) if ends is None or least == -math.inf else ends
     narrow = high - low <= WIDEST
     if method == "spread":
@@ -316,17 +343,16 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[floa
     return SpreadSum(log_x, log_q, low, high, masked=least == -math.inf)
 
 
-def extremes(values: Tensor) -> tuple[float, float]:
-    """Smallest and largest entry, NaN if there is one; (inf, -inf) of none."""
-    if not values.numel():
-        return math.inf, -math.inf
-    low, high = torch.stack(torch.aminmax(values)).tolist()
-    return low, high
+def extremes(*tensors: Tensor) -> list[tuple[float, float]]:
+    """Smallest and largest entry of each, read in one transfer: NaN if there is one; (inf, -inf) of none."""
+    ends = [torch.aminmax(one) if one.numel() else one.new_tensor([math.inf, -math.inf]) for one in tensors]
+    found = torch.stack([end for pair in ends for end in pair]).tolist()
+    return list(zip(found[::2], found[1::2], strict=True))
 
 
 def finite_range(log_x: Tensor) -> tuple[float, float]:
     """Smallest and largest finite entry; (0, 0) if there is none."""
-    low, high = extremes(log_x)
+    ((low, high),) = extremes(log_x)
     if low == -math.inf:
         parts = (log_x[block] for block in blocks(log_x))
         low = min(torch.where(part == -math.inf, math.inf, part).min().item() for part in parts)
@@ -350,11 +376,6 @@ def _copies(log_x: Tensor, size: int) -> int:
     return 1 << max(0, most.bit_length() - 1)
 
 
-def sum_terms(terms: Sequence[Tensor]) -> Tensor:
-    """The sum of at least one tensor."""
-    return torch.stack(list(terms)).sum(0) if len(terms) > 1 else terms[0]
-
-
 @cache
 def point_weights(device: torch.device) -> Tensor:
     """Row j: coefficients, lowest first, of the weight of point j in the offset from the cell's middle, float64.
@@ -370,21 +391,5 @@ def point_weights(device: torch.device) -> Tensor:
 
 def _lagrange(points: Sequence[Fraction]) -> NDArray[Any]:
     """Row j: coefficients, lowest first, of the Lagrange polynomial of point j."""
-    rows = []
-    for point in points:
-        polynomial = np.ones(1, dtype=object)
-        for other in points:
-            if other != point:
-                polynomial = np.convolve(polynomial, np.array([-other, 1])) / (point - other)
-        rows.append(polynomial)
-    return np.array(rows)
-
-
-def _normaliser(log_x: Tensor, log_q: Tensor | None) -> Tensor:
-    """log Σ exp(log_q), [batch or 1, 1]; for uniform q the logarithm of the number of classes."""
-    if log_q is None:
-        return log_x.new_full((1, 1), math.log(log_x.shape[-1]))
-    total = log_q.new_full((len(log_q),), -math.inf)
-    for rows, columns in blocks(log_q):
-        total[rows] = torch.logaddexp(total[rows], torch.logsumexp(log_q[rows, columns], -1))
-    return total.unsqueeze(-1)
+    others = [np.array([other for other in points if other != point]) for point in points]
+    return np.array([np.poly(some)[::-1] / np.prod(point - some) for point, some in zip(points, others, strict=True)])

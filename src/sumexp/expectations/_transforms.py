@@ -5,18 +5,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sumexp._checks import first_order
-from sumexp.expectations._kernels import bend, decay, growth, log1p_bend
-from sumexp.expectations._sums import SLIGHT, WHOLE, ClassSum, blocks
-from sumexp.expectations.quadrature import Rule
+from sumexp.expectations._arrays import alike, light, namespace, tensor, zeros
+from sumexp.expectations._kernels import bend, decay, gain, growth, log1p_bend, shrink
+from sumexp.expectations._sums import SLIGHT, WHOLE, DirectSum, blocks
+from sumexp.expectations.quadrature import Rule, places
 
 CERTAIN = -700.0
 """Least log(1 - pi) in a coin's transform where its own gradient is asked for: with 1 - pi = 0 the product over classes
 would underflow to 0 and hide what the other classes have. Sums above e^330 would notice; they are refused there."""
+
+TINY = torch.finfo(torch.float64).tiny
 
 VECTOR = 32
 """Nodes that torch adds up side by side: a sum over classes adds in one order on the first of them, however many there
@@ -60,7 +64,7 @@ class WithReplacement(_OverClasses):
 
     log_q: Tensor | None
     m: int
-    sums: ClassSum
+    sums: DirectSum
 
     @property
     def device(self) -> torch.device:
@@ -72,7 +76,7 @@ class WithReplacement(_OverClasses):
         """Logarithm of an upper bound of X."""
         return math.log(self.m) + self.largest if self.m else -math.inf
 
-    @property
+    @cached_property
     def mean_value(self) -> Tensor:
         """EX without gradient, [batch]."""
         return self.m * self.sums.mean if self.m else self.log_x.new_zeros(self.log_x.shape[0], device=self.device)
@@ -86,68 +90,60 @@ class _Mixture(torch.autograd.Function):
     """The transform of m independent draws; the backward pass computes its kernels again instead of keeping them."""
 
     @staticmethod
+    @np.errstate(all="ignore")
     def forward(
-        ctx: Any, log_x: Tensor, log_q: Tensor | None, sums: ClassSum, m: int, rule: Rule, near: Tensor
+        ctx: Any, log_x: Tensor, log_q: Tensor | None, sums: DirectSum, m: int, rule: Rule, near: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.m = m
         if not m:  # X is 0; with no largest sum the nodes lie where a single term has overflowed
             ctx.save_for_backward(log_x, log_q)
             nothing = log_x.new_zeros(log_x.shape[0], rule.count, device=sums.home)
             return nothing, nothing.clone(), nothing[:, 0].clone()
-        t = rule.nodes(sums.home).exp()
         missing = sums.at_nodes(growth, rule)  # 1 - M
-        log_one, gone = torch.log1p(-missing.clamp_max(0.5)), missing >= 0.5
-        last = (WHOLE, _last_nodes(gone))
-        if gone[last].numel():  # where most of M is gone, 1 - M has lost its digits
-            value = sums.at_nodes(decay, rule, last[1]).clamp_min(torch.finfo(torch.float64).tiny)
-            log_one[last] = torch.where(gone[last], value.log(), log_one[last])
-        excess = torch.zeros_like(log_one)
-        if bool(near.any()):
-            first = (WHOLE, _first_nodes(near))
-            excess[first] = torch.where(near[first], sums.excess(rule, missing[first], log_one[first]), 0.0)
+        xp, wanted, gone, first, last = namespace(missing), alike(near, missing), missing >= 0.5, WHOLE, WHOLE
+        if not sums.everywhere:
+            # The first nodes, up to the last near one, and the last, from the first that is gone on, in whole vectors.
+            count, kept = gone.shape[-1], int((~gone).all(0).sum())
+            first = slice(math.ceil(int(wanted.any(0).sum()) / VECTOR) * VECTOR)
+            last = slice(count if kept == count else kept // VECTOR * VECTOR, None)
+        log_one, (gone, wanted) = xp.log1p(-missing.clip(max=0.5)), (gone[:, last], wanted[:, first])
+        if last.start != missing.shape[-1]:  # where most of M is gone, 1 - M has lost its digits
+            value = sums.at_nodes(decay, rule, last)
+            log_one[:, last] = xp.where(gone, xp.log(value.clip(min=TINY)), log_one[:, last])
+        excess = zeros(missing.shape, missing)
+        if wanted.any():
+            excess[:, first] = xp.where(wanted, sums.excess(rule, missing[:, first], log_one[:, first]), 0.0)
         ctx.sums, ctx.rule = sums, rule
-        ctx.save_for_backward(log_x, missing, log_one, near, t)
-        return m * log_one, m * excess, m * sums.mean
+        ctx.save_for_backward(log_x, tensor(missing), tensor(log_one), near)
+        return tensor(m * log_one), tensor(m * excess), m * sums.mean
 
     @staticmethod
     @first_order
+    @np.errstate(all="ignore")
     def backward(ctx: Any, g_value: Tensor, g_excess: Tensor, g_mean: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.m:
             none = [None if one is None else torch.zeros_like(one) for one in ctx.saved_tensors]
             return *none, None, None, None, None
-        log_x, missing, log_one, near, t = ctx.saved_tensors
-        sums, rule = ctx.sums, ctx.rule
-        q = sums.probabilities()
-        single = log_one.exp()
+        log_x, *saved = ctx.saved_tensors
+        given = light(*saved, g_value, g_excess, count=g_value.numel())
+        sums, rule, (missing, log_one, near, per_value, per_excess) = ctx.sums, ctx.rule, given
+        xp, q = namespace(missing), sums.probabilities()
+        single = xp.exp(log_one)
         # At most one of the two has a gradient on any node.
-        per_value = g_value / single
-        per_excess = torch.where(near, g_excess, 0.0) / single
+        per_value, beyond = per_value / single, xp.where(near, per_excess, 0.0)
+        per_excess = beyond / single
         g_log_x = g_log_q = None
         if ctx.needs_input_grad[0]:
-            linear = (g_mean - (per_excess * missing * t).sum(-1)).to(log_x.device)
-            terms = [(lambda s: s * decay(s), -per_value), (lambda s: s * growth(s), per_excess)]
+            moved = (per_excess * missing * alike(places(rule)[1], missing)).sum(-1)
+            linear = (g_mean - tensor(moved)).to(log_x.device)
+            terms = [(shrink, -per_value), (gain, per_excess)]
             g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear.unsqueeze(-1) * log_x.exp())
         if ctx.needs_input_grad[1]:
-            terms = [(growth, -per_value - per_excess * missing), (bend, torch.where(near, g_excess, 0.0))]
+            terms = [(growth, -per_value - per_excess * missing), (bend, beyond)]
             drift = g_mean.to(log_x.device).unsqueeze(-1) * log_x.exp()
             per_log_q = ctx.m * q * (sums.at_classes(terms, rule) + drift)
             g_log_q = per_log_q - q * per_log_q.sum(-1, keepdim=True)
         return g_log_x, g_log_q, None, None, None, None
-
-
-def _first_nodes(near: Tensor) -> slice:
-    """The first nodes, up to the last near one, in whole vectors; a GPU takes all rather than wait for the number."""
-    if near.device.type != "cpu":
-        return WHOLE
-    return slice(math.ceil(int(near.any(0).sum()) / VECTOR) * VECTOR)
-
-
-def _last_nodes(gone: Tensor) -> slice:
-    """The last nodes, from the first that is gone on, likewise."""
-    if gone.device.type != "cpu":
-        return WHOLE
-    count, kept = gone.shape[-1], int((~gone).all(0).sum())
-    return slice(count if kept == count else kept // VECTOR * VECTOR, None)
 
 
 @dataclass(frozen=True)
@@ -250,9 +246,8 @@ class WithoutReplacement(_OverClasses):
             mean_before = x[:, :first].mean(-1) if first else x.new_zeros(batch)
             states = checkpoint(_add_classes, *states, block, mean_before, t, first, use_reentrant=False)
         value, missing, remainder = (state[:, self.m] for state in states)
-        tiny = torch.finfo(torch.float64).tiny
         close, mean = missing < 0.5, self.m * x.mean(-1)
-        log_value = torch.where(close, torch.log1p(-missing.clamp_max(0.5)), value.clamp_min(tiny).log())
+        log_value = torch.where(close, torch.log1p(-missing.clamp_max(0.5)), value.clamp_min(TINY).log())
         by_mean = log_value + t * mean.unsqueeze(-1)
         excess = torch.where(near, torch.where(close, remainder + log1p_bend(missing.clamp_max(0.5)), by_mean), 0.0)
         return Transform(log_value, self._centred(excess, t, near), mean)

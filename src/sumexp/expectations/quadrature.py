@@ -4,7 +4,9 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp._checks import typed
@@ -34,6 +36,15 @@ class Rule:
     def nodes(self, device: torch.device | str = "cpu") -> Tensor:
         """The nodes u, shape [count], float64; ``low + step * k``, since a rounded step would cost two digits."""
         return self.low + self.step * torch.arange(self.count, dtype=torch.float64, device=device)
+
+
+@lru_cache(maxsize=64)
+def places(rule: Rule) -> NDArray[np.float64]:
+    """log t, t, e^{-t} dt / t and e^{-t} dt at the nodes, [4, nodes]; only to be read."""
+    u = rule.nodes().numpy()
+    t = np.exp(u)
+    weight = rule.step * np.exp(-t)
+    return np.stack([u, t, weight, weight * t])
 
 
 @typed
@@ -88,15 +99,17 @@ def rule(tol: float, log_max: float) -> Rule:
         raise ValueError(f"tol is {tol!r}; ask for a relative error between 1e-15 and 0.1")
     if not log_max < 700:
         raise ValueError(f"log of the largest sum is {log_max!r}; it must be below 700 (shift or scale the logits)")
-    step = _widest(tol)
+    step, discretised = _widest(tol)
     cut = math.log(100 / tol)
     low = -cut - max(0.0, log_max)
     high = math.log(cut + 3 * math.log(cut) + 5)
     count = math.ceil((high - low) / step) + 1
-    return Rule(low, step, count, discretisation_bound(step) + 2 * tol / 100)
+    # The nodes lie on the grid, up to 1/64 lower: t <= T e^{-1/64} is still above `cut`.
+    return Rule(math.floor(low / GRID) * GRID, step, count, discretised + 2 * tol / 100)
 
 
 @lru_cache(maxsize=64)
-def _widest(tol: float) -> float:
-    """The widest step whose discretisation keeps below a tolerance."""
-    return max(k * GRID for k in range(8, 128) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
+def _widest(tol: float) -> tuple[float, float]:
+    """The widest step whose discretisation keeps below a tolerance, and the bound on that of E[1/(1+X)]."""
+    step = max(k * GRID for k in range(8, 128) if discretisation_bound(k * GRID, VARIANCE_POWER) <= tol)
+    return step, discretisation_bound(step)

@@ -19,7 +19,8 @@ from torch import Tensor
 
 from sumexp import expectations
 from sumexp._checks import typed
-from sumexp.expectations._kernels import decay
+from sumexp.expectations._arrays import Array
+from sumexp.expectations._kernels import decay, shrink
 from sumexp.expectations._sums import blocks, class_sum
 from sumexp.negatives.implicit import log_terms
 from sumexp.negatives.schemes import Scheme
@@ -62,10 +63,10 @@ def gradient_moments(logits: Tensor, scheme: Scheme) -> GradientMoments:
     weight = _weight(rule, log_x)
     sums = class_sum(log_x, log_q, "auto")
     q = log_q.exp()
-    mean = scheme.m * q * sums.at_classes([(_once, weight * powers[0])], rule)
+    mean = scheme.m * q * sums.at_classes([(shrink, weight * powers[0])], rule)
     second = scheme.m * q * sums.at_classes([(_twice, weight * powers[0])], rule)
     if scheme.m > 1:
-        pairs = sums.at_classes([(lambda s: _once(s).square(), weight * powers[1])], rule)
+        pairs = sums.at_classes([(_once_squared, weight * powers[1])], rule)
         second = second + float(scheme.m) * (scheme.m - 1) * q.square() * pairs
     variance = (second - mean.square()).clamp_min(0)
     # The label: minus the sum of the others, -(1 - 1/(1+X)) unless its own draws count too.
@@ -121,7 +122,7 @@ def _group(
     some_x, some_q = log_x[:, group], log_q[:, group].expand(len(log_x), -1).exp()
     for rows, columns in blocks(some_x, rule.count) if some_x.shape[1] else ():
         s, q = torch.exp(some_x[rows, columns].unsqueeze(-1) + u), some_q[rows, columns].unsqueeze(-1)
-        once[rows] += (q * _once(s)).sum(-2)
+        once[rows] += (q * shrink(s)).sum(-2)
         twice[rows] += (q * _twice(s)).sum(-2)
     weight = _weight(rule, log_x)
     mean = m * (weight * once * powers[0]).sum(-1)
@@ -134,11 +135,11 @@ def _weight(rule: expectations.Rule, log_x: Tensor) -> Tensor:
     return rule.step * torch.exp(-rule.nodes(log_x.device).exp())
 
 
-def _once(s: Tensor) -> Tensor:
-    """s e^{-s} of s = t x."""
-    return s * decay(s)
+def _once_squared(s: Array) -> Array:
+    """(s e^{-s})^2 of s = t x."""
+    return shrink(s).square()
 
 
-def _twice(s: Tensor) -> Tensor:
+def _twice(s: Array) -> Array:
     """s^2 e^{-s}."""
     return (s * decay(s / 2)).square()
