@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 from typing import Any, get_args
 from unittest import mock
 
@@ -62,6 +63,21 @@ def test_cosines_of_zero_long_and_short_vectors(dtype: torch.dtype) -> None:
     for slope in (first, second, *torch.autograd.grad(found, [queries, items])):
         assert slope.isfinite().all()
         assert not slope[0].any()
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_grad_scaler_keeps_small_gradients(reduction: Any, dtype: torch.dtype) -> None:
+    """Each of 63 negatives has probability e^-12.25: over 64 it is 7e-8, of which float16 keeps no digit."""
+    for loss in (partial(linear_in_batch, correct="none"), linear_cross_entropy):
+        slopes = []
+        for kind in (dtype, torch.float64):
+            vectors = 3.5 * torch.eye(64, dtype=kind)
+            value = loss(vectors, vectors.requires_grad_(), torch.arange(64), reduction=reduction)
+            value = value / 64 if reduction == "sum" else value.mean()
+            (65_536 * value).backward()
+            slopes.append(vectors.grad.double() / 65_536)
+        torch.testing.assert_close(*slopes, rtol=4 * torch.finfo(dtype).eps, atol=0)
 
 
 @blocks

@@ -43,8 +43,9 @@ def linear_in_batch(
     r""":func:`in_batch` of ``queries @ items.T`` without that matrix, for batches whose scores do not fit.
 
     Scores are made block by block, and so are their gradients: in the same pass for the mean or the sum of rows, again
-    in the backward pass for the symmetric loss and for ``none``. Memory is that of the vectors, of their gradients and
-    of one block. There are no second derivatives; for those, several positives or label smoothing take ``in_batch``.
+    in the backward pass for the symmetric loss, for ``none`` and in float16. Memory is that of the vectors, of their
+    gradients and of one block. There are no second derivatives; for those, several positives or label smoothing take
+    ``in_batch``.
 
     >>> queries, items = torch.eye(2), 2 * torch.eye(2)
     >>> functional.linear_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
@@ -216,7 +217,8 @@ class _Blocked(torch.autograd.Function):
         ctx.halves, ctx.weight, ctx.found = halves, weight, None
         whole = next(_blocks(queries, items))[1].stop == items.shape[0]
         needed = any(ctx.needs_input_grad)
-        if weight is not None and whole and len(halves) == 1 and needed:
+        wide = queries.dtype != torch.float16  # whose gradients underflow before a GradScaler's factor is known
+        if weight is not None and whole and len(halves) == 1 and needed and wide:
             ctx.found = found = _zeros(queries, items, bias)
             losses = _at_once(queries, items, bias, halves[0], weight, found)
             return losses.sum() * weight
