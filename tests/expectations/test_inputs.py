@@ -154,6 +154,23 @@ def test_any_integer_counts_draws_and_names_a_label(integer: int) -> None:
     (lambda: expectations.with_replacement(double(0.0, math.nan), 1, double(0.0, -INF)), "log_x holds nan"),
     (lambda: expectations.independent(ROW, torch.zeros(2, 4)), "does not fit"),
     (lambda: bias.sampled_bias(ROW, 9, 1), "label is 9"),
+    (lambda: expectations.with_replacement(ROW[:0], 1), "at least one class"),
+    (lambda: expectations.with_replacement(ROW, 1.5), "m is 1.5"),
+    (lambda: expectations.with_replacement(ROW + INF, 1), "log_x holds inf"),
+    (lambda: expectations.with_replacement(ROW[:3], 1, double(0.5, 0.25, 0.125).log()), "q sums to 0.875"),
+    (lambda: expectations.with_replacement(ROW, 1, double(0.0, math.nan, 0.0, 0.0)), "log_q holds NaN"),
+    (lambda: expectations.with_replacement(ROW, 1, method="fast"), "method is 'fast'"),
+    (lambda: expectations.with_replacement(ROW * 300, 1, method="spread"), "too wide to spread"),
+    (lambda: expectations.without_replacement(ROW, 5), "only 4 classes"),
+    (lambda: expectations.without_replacement(torch.zeros(10**6), 1000), "use fewer draws, or with_replacement"),
+    (lambda: expectations.independent(ROW[:3], double(0.0, 0.1, -1.0)), "inclusion probability is 1.1"),
+    (lambda: expectations.product(), "one batch shape"),
+    (lambda: expectations.product(*(expectations.with_replacement(x, 1) for x in (ROW, ROW[None]))), "batch shape"),
+    (lambda: expectations.expect(expectations.with_replacement(ROW, 1), tol=1e-17), "tol is 1e-17"),
+    (lambda: expectations.expect(expectations.with_replacement(ROW * 800, 1)), "below 700"),
+    (lambda: expectations.expect(expectations.laplace(lambda u: u[:3], 0.0)), "log_laplace returned shape"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 0), "m is 0"),
+    (lambda: expectations.sampled_softmax(ROW, 0, 1, tol="small"), "tol is 'small'"),
 ])  # fmt: skip
 def test_bad_input_is_one_clear_error(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):

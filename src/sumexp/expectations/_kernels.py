@@ -43,11 +43,6 @@ def gain(s: Array) -> Array:
     return s * growth(s)
 
 
-def three(s: Array) -> Array:
-    """The growth, the decay and the bend, [3, ...]."""
-    return namespace(s).stack([growth(s), decay(s), bend(s)])
-
-
 def log1p_bend(z: Array) -> Array:
     r""":math:`z + \log(1 - z) \approx -z^2/2` for z in [0, 1), accurate where z is tiny.
 

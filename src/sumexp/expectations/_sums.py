@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp.expectations._arrays import Array, alike, light, namespace, strided, tensor, zeros
-from sumexp.expectations._kernels import Kernel, bend, decay, growth, log1p_bend, three
+from sumexp.expectations._kernels import Kernel, bend, decay, growth, log1p_bend
 from sumexp.expectations.quadrature import GRID, Rule, places
 
 CHUNK = {"cpu": 1 << 14, "cuda": 1 << 25}
@@ -48,7 +48,7 @@ TABLE = -760 * 64, 712 * 64
 """Grid points from which, and up to which, tables of kernels reach: from e^-760 = 0 on."""
 
 THREE = growth, decay, bend
-"""What a forward pass sums, in the order of `three`."""
+"""What a forward pass sums."""
 
 WIDEST = 200.0
 """Widest range of log x that is spread: beyond it (masked logits, say) the direct sum is taken."""
@@ -190,8 +190,9 @@ class SpreadSum(DirectSum):
         for rows, columns in blocks(self.log_x):
             cell, offset = self._place(rows, columns)
             if copies > 1:
-                turn = torch.arange(cell.shape[1], device=cell.device).bitwise_and_(copies - 1)
-                cell = turn.add(cell, alpha=copies)
+                turns = torch.arange(cell.shape[1], device=cell.device)
+                cell.mul_(copies).add_(turns.bitwise_and_(copies - 1))
+                del turns
             mass = coarse = (self.probabilities(rows, columns) if given else offset.new_ones(())).expand_as(offset)
             if given:
                 coarse = mass.mul(2.0**52).round_().mul_(2.0**-52)
@@ -316,6 +317,11 @@ class SpreadSum(DirectSum):
         return on_grid, self._at_zero(f) * coefficients.sum(-1)
 
 
+def three(s: Tensor) -> Tensor:
+    """The kernels in THREE, [3, ...]."""
+    return torch.stack([f(s) for f in THREE])
+
+
 @lru_cache(maxsize=32)
 def table(f: Kernel, device: torch.device) -> Tensor:
     """The kernel at e^{k GRID}, k in TABLE, [..., k]; only to be read. The first, at e^{k GRID} = 0, is f(0)."""
@@ -330,8 +336,11 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[floa
     """
     if method == "direct" or not log_x.numel():
         return DirectSum(log_x, log_q)
-    least, _ = extremes(log_x)[0] if ends is None else ends
-    low, high = finite_range(log_x) if ends is None or least == -math.inf else ends
+    low, high = extremes(log_x)[0] if ends is None else ends
+    if masked := low == -math.inf:
+        parts = (log_x[block] for block in blocks(log_x))
+        low = min(torch.where(part == -math.inf, math.inf, part).min().item() for part in parts)
+        low, high = (low, high) if low <= high else (0.0, 0.0)
     narrow = high - low <= WIDEST
     if method == "spread":
         if not narrow:
@@ -340,7 +349,7 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[floa
         raise ValueError(f"method is {method!r}; it must be 'auto', 'direct' or 'spread'")
     elif not narrow or log_x.shape[-1] <= max(400 / min(len(log_x), 2), 10 * (high - low)):
         return DirectSum(log_x, log_q)
-    return SpreadSum(log_x, log_q, low, high, masked=least == -math.inf)
+    return SpreadSum(log_x, log_q, low, high, masked)
 
 
 def extremes(*tensors: Tensor) -> list[tuple[float, float]]:
@@ -348,15 +357,6 @@ def extremes(*tensors: Tensor) -> list[tuple[float, float]]:
     ends = [torch.aminmax(one) if one.numel() else one.new_tensor([math.inf, -math.inf]) for one in tensors]
     found = torch.stack([end for pair in ends for end in pair]).tolist()
     return list(zip(found[::2], found[1::2], strict=True))
-
-
-def finite_range(log_x: Tensor) -> tuple[float, float]:
-    """Smallest and largest finite entry; (0, 0) if there is none."""
-    ((low, high),) = extremes(log_x)
-    if low == -math.inf:
-        parts = (log_x[block] for block in blocks(log_x))
-        low = min(torch.where(part == -math.inf, math.inf, part).min().item() for part in parts)
-    return (low, high) if low <= high else (0.0, 0.0)
 
 
 def blocks(log_x: Tensor, depth: int = 1) -> Iterator[tuple[slice, slice]]:
