@@ -168,6 +168,7 @@ class _Relaxed(_Perturbed):
 
     def _exact(self, moment: Callable[..., Tensor]) -> Tensor:
         """A moment of every row at its temperature, float64."""
+        _refuse_graphs(self.noise, "; draws and densities are mapped")
         loc, tau, d = checks.parameters(double(self.loc), "loc"), self._tau, self.event_shape[0]
         tau = tau.to(loc.device) if isinstance(tau, Tensor) else tau
         if not isinstance(tau, Tensor) or not tau.ndim:
@@ -494,10 +495,7 @@ def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
     loc = double(loc)
     if is_traced(loc) and isinstance(noise, Gumbel | Gaussian | Logistic):
         return batched.probabilities(loc, noise)
-    if is_transformed():
-        raise NotImplementedError(
-            f"torch.func maps no quadrature of {noise}: give all rows at once, loc [..., d], or another noise"
-        )
+    _refuse_graphs(noise, ", or another noise")
     there = loc > -math.inf
     if bool(there.all()):
         return argmax.probabilities(loc, noise)
@@ -509,6 +507,14 @@ def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
         part = argmax.probabilities(left, noise) if left.shape[1] > 1 else torch.ones_like(left, dtype=p.dtype)
         p[alike.unsqueeze(-1) & mask] = part.flatten()
     return p.reshape(loc.shape)
+
+
+def _refuse_graphs(noise: Noise, instead: str) -> None:
+    """The places of a quadrature depend on values, which neither ``torch.func`` nor a compiler tells."""
+    if is_transformed() or torch.compiler.is_compiling():
+        raise NotImplementedError(
+            f"torch.func maps no quadrature of {noise}: give all rows at once, loc [..., d], outside graphs{instead}"
+        )
 
 
 def _log(p: Tensor) -> Tensor:

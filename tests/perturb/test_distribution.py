@@ -536,8 +536,9 @@ def test_quadratures_are_mapped_or_say_so(name: str, noise: Any, dtype: torch.dt
         "straight-through": lambda t: PerturbArgmax(t).mean,
     }.get(name, TRACED[name])
     if isinstance(noise, Cauchy):
-        with pytest.raises(NotImplementedError, match=r"torch.func maps no quadrature of Cauchy.*: give all rows"):
-            torch.func.vmap(call)(loc)
+        for quadrature in (call, lambda t: PerturbSoftmax(t, 0.5, noise).mean):
+            with pytest.raises(NotImplementedError, match=r"torch.func maps no quadrature of Cauchy.*: give all rows"):
+                torch.func.vmap(quadrature)(loc)
         return
     slope, value = torch.func.vmap(torch.func.grad_and_value(lambda t: call(t).square().sum()))(loc)
     torch.testing.assert_close(value, call(loc).square().flatten(1).sum(-1))

@@ -67,7 +67,7 @@ def unit(vectors: Tensor) -> Tensor:
     """Vectors [..., d] divided by their lengths, which float16 cannot hold above 65,504; zeros have gradient 0."""
     values = for_sums(vectors)
     zero = torch.linalg.vector_norm(values.detach(), dim=-1, keepdim=True) == 0
-    length = torch.linalg.vector_norm(values.masked_fill(zero, 1), dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(values.masked_fill(zero, 1), dim=-1, keepdim=True)
     return (values / length).masked_fill(zero, 0).to(vectors.dtype)
 
 

@@ -161,11 +161,17 @@ def densities(z: Tensor) -> Tensor:
     return total
 
 
+def moments(z: Tensor) -> Tensor:
+    law = PerturbSoftmax(z, 0.5)
+    return (law.mean * RISING).sum() + law.variance.sum() + law.entropy().sum()
+
+
 LAWS: dict[str, Call] = {
     "distributions.PerturbArgmax": argmax(Gumbel()),
     "distributions.PerturbArgmax (Gaussian)": argmax(Gaussian()),
     "distributions.PerturbArgmax (logistic)": argmax(Logistic()),
     "distributions.PerturbSoftmax": densities,
+    "distributions.PerturbSoftmax (moments)": moments,
 }
 """Of parameters [B, L]: log probabilities, entropies and divergences."""
 
@@ -377,7 +383,7 @@ TRIALS: Mapping[str, Callable[[str, bool], bool | str]] = {
 
 
 REASONS = {
-    r"[Dd]ata.?[Dd]ependent|[Dd]ynamic.*[Ss]hape": "values decide",
+    r"[Dd]ata.?[Dd]ependent|[Dd]ynamic.*[Ss]hape|no quadrature": "values decide",
     r"Constraints violated": "one batch size",
     r"SparseCPU": "sparse gradients",
     "inplace randomness": "draws in place",
