@@ -12,8 +12,10 @@ from sumexp import expectations
 from sumexp.bias import estimators
 from sumexp.expectations import reference
 from sumexp.expectations.reference import Moments
+from tests.accelerator.device import NAME, Device
 
 SHAPE = (0.0, 1.0, 0.3, -0.7, 2.0)
+NAMES = ("probability_variance", "loss_variance", "probability_gap", "loss_gap")
 
 
 def terms(*values: float) -> Tensor:
@@ -113,8 +115,12 @@ def test_many_classes_of_slight_scatter_by_both_algorithms(scatter: float) -> No
     direct, spread = (
         expectations.expect(expectations.with_replacement(rows, 7, None, way)) for way in ("direct", "spread")
     )
-    for name in ("probability_variance", "loss_variance", "probability_gap", "loss_gap"):
+    with Device():
+        on_device = expectations.expect(expectations.with_replacement(rows.to(NAME), 7, None, "spread"))
+        found = [getattr(on_device, name).cpu() for name in NAMES]
+    for name, other in zip(NAMES, found, strict=True):
         torch.testing.assert_close(getattr(direct, name), getattr(spread, name), rtol=1e-11, atol=0)
+        torch.testing.assert_close(other, getattr(spread, name), rtol=1e-11, atol=0)
 
 
 def test_all_but_one_of_three_hundred() -> None:
@@ -136,8 +142,7 @@ def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
         expectations.independent(terms(2.0, -1.0, 0.5), terms(0.0, 0.0, -math.inf)),
     ):
         found = expectations.expect(law)
-        for value in (found.probability_variance, found.loss_variance, found.probability_gap, found.loss_gap):
-            assert 0 <= value.item() <= 1e-28
+        assert all(0 <= getattr(found, name).item() <= 1e-28 for name in NAMES)
 
 
 @pytest.mark.parametrize("size", [0.0, 5.0, 400.0, 750.0])

@@ -28,7 +28,7 @@ def tensor(values: Array) -> Tensor:
 def alike(values: Array, example: Array) -> Array:
     """The array or tensor as the example is, which then is on the same device."""
     if isinstance(example, np.ndarray):
-        return values.numpy() if isinstance(values, Tensor) else values
+        return values.cpu().numpy() if isinstance(values, Tensor) else values
     return tensor(values).to(example.device)
 
 
