@@ -26,12 +26,13 @@ ARRAYS = {
     for part in ("validation", "test")
     for one in CRITERIA
 } | {"by_count": VALUES[:, :2]}
+COUNTS = {"counts": np.array([1, 3])}
 HISTORY = {
     "epoch": [epoch for epoch in (1, 0) for _ in MEMBERS],
     "member": [s for _ in (1, 0) for s in reversed(range(12))],
     "train_loss": [1000 * epoch + VALUES[s, 0] for epoch in (1, 0) for s in reversed(range(12))],
 }
-FOUND = comparison.gathered([(STACK, ARRAYS, HISTORY)])
+FOUND = comparison.gathered([(STACK, ARRAYS | COUNTS, HISTORY)])
 
 
 def test_runs_are_gathered_by_case_in_the_order_of_the_seeds() -> None:
@@ -49,7 +50,7 @@ def test_stacks_of_other_seeds_join() -> None:
 
     def of(seeds: set[int]) -> tuple[Stack, comparison.Arrays, comparison.Arrays]:
         kept = [s for s, member in enumerate(MEMBERS) if member.seed in seeds]
-        arrays = {name: values[kept] for name, values in ARRAYS.items()}
+        arrays = {name: values[kept] for name, values in ARRAYS.items()} | COUNTS
         lines = [line for line, s in enumerate(HISTORY["member"]) if s in kept]
         history = {name: [values[line] for line in lines] for name, values in HISTORY.items()}
         history["member"] = [kept.index(s) for s in history["member"]]
@@ -73,18 +74,20 @@ def test_differences_are_paired_by_seed_and_by_image() -> None:
     assert comparison.difference(first, condensed, "bound").apart.tolist() == pytest.approx(np.array([[3.0], [2], [3]]))
 
 
+def test_estimates_are_compared_at_equal_numbers_of_samples() -> None:
+    """An estimate falls with its samples: 200 more and 30 samples instead of 3 are still 200 more."""
+    second = FOUND[CASES[0]]
+    more = replace(FOUND[CASES[2]], by_count=FOUND[CASES[2]].by_count | {30: np.zeros(3)})
+    assert comparison.difference(more, second, "likelihood").apart.tolist() == pytest.approx(np.full((3, 1), 200.0))
+    assert comparison.difference(more, second, "bound").apart.shape == (3, 3)
+
+
 def test_curves_of_differences() -> None:
     first, second = FOUND[CASES[2]], FOUND[CASES[0]]
     assert [one.mean for one in comparison.training_loss(first, second)] == [200, 200]
     assert comparison.speed(replace(first, losses=first.losses + np.array([0.0, 50.0])), second).mean == 225
-    assert [one.mean for one in comparison.by_count(first, second)] == pytest.approx([200, 200])
     fewer = replace(second, seeds=(3, 5, 8))
-    for read in (
-        comparison.training_loss,
-        comparison.speed,
-        comparison.by_count,
-        lambda a, b: comparison.difference(a, b, "bound"),
-    ):
+    for read in (comparison.training_loss, comparison.speed, lambda a, b: comparison.difference(a, b, "bound")):
         with pytest.raises(ValueError, match=r"seeds \(3, 5, 7\) are paired with \(3, 5, 8\)"):
             read(first, fewer)
 
@@ -115,4 +118,4 @@ def test_bad_input() -> None:
     with pytest.raises(ValueError, match="12 runs for 11 members"):
         comparison.gathered([(replace(STACK, members=STACK.members[:11]), ARRAYS, HISTORY)])
     with pytest.raises(ValueError, match=r"have the seeds \(3, 3, 5, 5, 7, 7\); give each member once"):
-        comparison.gathered([(STACK, ARRAYS, HISTORY)] * 2)
+        comparison.gathered([(STACK, ARRAYS | COUNTS, HISTORY)] * 2)

@@ -30,14 +30,14 @@ class Trained:
         losses: the training loss of every epoch [seeds, epochs].
         validation: each criterion on the validation images [seeds, images].
         test: each criterion on the test images [seeds, images].
-        by_count: the estimate of -log p(x) on the test images by its number of samples [seeds, counts].
+        by_count: by number of samples, the estimate of -log p(x) on the test images [seeds].
     """
 
     seeds: tuple[int, ...]
     losses: Values
     validation: Mapping[Criterion, Values]
     test: Mapping[Criterion, Values]
-    by_count: Values
+    by_count: Mapping[int, Values]
 
 
 Cases: TypeAlias = Mapping[Member, Trained]
@@ -74,7 +74,7 @@ def gathered(runs: Iterable[tuple[Stack, Arrays, Arrays]]) -> dict[Member, Train
         losses[np.asarray(history["member"]), np.asarray(history["epoch"])] = history["train_loss"]
         tables = {name: np.asarray({**arrays, "losses": losses}[name], dtype=np.float64) for name in _TABLES}
         for s, member in enumerate(stack.members):
-            row = {name: table[s] for name, table in tables.items()}
+            row = {name: table[s] for name, table in tables.items()} | {"counts": np.asarray(arrays["counts"])}
             rows.setdefault(replace(member, seed=0), []).append((member.seed, row))
     return {case: _trained(case, sorted(of_seeds, key=lambda row: row[0])) for case, of_seeds in rows.items()}
 
@@ -88,7 +88,8 @@ def _trained(case: Member, rows: Sequence[tuple[int, Mapping[str, Values]]]) -> 
         raise ValueError(f"the runs of {case} have the seeds {seeds}; give each member once")
     tables = {name: np.stack([row[name] for _, row in rows]) for name in _TABLES}
     validation, test = ({name: tables[f"{part}_{name}"] for name in CRITERIA} for part in ("validation", "test"))
-    return Trained(seeds, tables["losses"], validation, test, tables["by_count"])
+    by_count = dict(zip(rows[0][1]["counts"].tolist(), tables["by_count"].T, strict=True))
+    return Trained(seeds, tables["losses"], validation, test, by_count)
 
 
 def training_loss(first: Trained, second: Trained) -> list[Interval]:
@@ -106,10 +107,14 @@ def speed(first: Trained, second: Trained) -> Interval:
 def difference(first: Trained, second: Trained, criterion: Criterion) -> Difference:
     """The difference ``first - second`` of a criterion on the test images; a ValueError if the seeds differ.
 
-    If only means over images are available for one of them, the difference is that of the means.
+    If only means over images are available for one of them, the difference is that of the means. Estimates of
+    -log p(x), which fall with the number of samples, are compared at the largest number that both have.
     """
     _check(first, second)
     pair = [first.test[criterion], second.test[criterion]]
+    if criterion == "likelihood" and first.by_count.keys() != second.by_count.keys():
+        most = max(first.by_count.keys() & second.by_count.keys())
+        pair = [runs.by_count[most][:, np.newaxis] for runs in (first, second)]
     if pair[0].shape != pair[1].shape:
         pair = [values.mean(1, keepdims=True) for values in pair]
     return Difference(pair[0] - pair[1])
@@ -118,12 +123,6 @@ def difference(first: Trained, second: Trained, criterion: Criterion) -> Differe
 def name(temperature: Temperature) -> str:
     """``0.25``, or ``the public schedule``."""
     return f"{temperature.start:g}" if temperature.rate == 0 else "the public schedule"
-
-
-def by_count(first: Trained, second: Trained) -> list[Interval]:
-    """The difference of the estimates of -log p(x) for each number of samples; a ValueError if the seeds differ."""
-    _check(first, second)
-    return [paired(a, b) for a, b in zip(first.by_count.T, second.by_count.T, strict=True)]
 
 
 SHOWN = frozenset({"images", "shown", "reconstructions", "imagined", "probe", "probe_logits"})
