@@ -41,9 +41,6 @@ ON_HOST = 1 << 18
 """Grid points up to which what comes after spreading is done on the host: each of some hundred steps on so few numbers
 would wait for a GPU's launch."""
 
-MOST_COPIES = 256
-"""Copies of a grid point among which a GPU adds by turns."""
-
 TABLE = -760 * 64, 712 * 64
 """Grid points from which, and up to which, tables of kernels reach: from e^-760 = 0 on."""
 
@@ -80,11 +77,6 @@ class DirectSum:
         if self.log_q is None:
             return torch.exp(-normaliser)
         return torch.exp(self.log_q[rows if len(self.log_q) > 1 else WHOLE, columns] - normaliser)
-
-    @property
-    def everywhere(self) -> bool:
-        """Whether sums on all nodes take no longer than on some."""
-        return self.home.type != "cpu"
 
     @cached_property
     def mean(self) -> Tensor:
@@ -151,10 +143,6 @@ class SpreadSum(DirectSum):
             self.home = torch.device("cpu")
         self.masses, self.zero_mass = self._spread()
         self._on_nodes: tuple[Rule, Array] | None = None
-
-    @property
-    def everywhere(self) -> bool:
-        return super().everywhere or isinstance(self.masses, np.ndarray)
 
     @cached_property
     def _grid(self) -> Array:
@@ -270,12 +258,8 @@ class SpreadSum(DirectSum):
 
     def excess(self, rule: Rule, missing: Array, log_one: Array) -> Array:
         """Σ q bend(tx) - bend(-log M) or log M + t Σ q x; by the direct sum where the terms scatter slightly."""
-        wanted, mean = missing.shape[-1], alike(self.mean, missing)
-        xp, t, bent = (
-            namespace(missing),
-            alike(places(rule)[1, :wanted], missing),
-            self.at_nodes(bend, rule, slice(wanted)),
-        )
+        xp, mean, wanted = namespace(missing), alike(self.mean, missing), slice(missing.shape[-1])
+        bent, t = self.at_nodes(bend, rule, wanted), alike(places(rule)[1, wanted], missing)
         by_mean = log_one + mean[:, None] * t
         result = xp.where(missing < 0.5, bent + log1p_bend(missing.clip(max=0.5)), by_mean)
         ratio = self._grid / xp.where(mean > 0, mean, 1.0)[:, None]
@@ -372,7 +356,7 @@ def blocks(log_x: Tensor, depth: int = 1) -> Iterator[tuple[slice, slice]]:
 
 def _copies(log_x: Tensor, size: int) -> int:
     """Copies of each grid point, a power of two, small beside the classes: a GPU's additions to one number queue."""
-    most = min(MOST_COPIES, log_x.shape[-1] // (16 * size)) if log_x.device.type != "cpu" else 1
+    most = min(256, log_x.shape[-1] // (16 * size)) if log_x.device.type != "cpu" else 1
     return 1 << max(0, most.bit_length() - 1)
 
 

@@ -101,7 +101,7 @@ class _Mixture(torch.autograd.Function):
             return nothing, nothing.clone(), nothing[:, 0].clone()
         missing = sums.at_nodes(growth, rule)  # 1 - M
         xp, wanted, gone, first, last = namespace(missing), alike(near, missing), missing >= 0.5, WHOLE, WHOLE
-        if not sums.everywhere:
+        if sums.home.type == "cpu":  # a GPU takes all rather than wait for the numbers
             # The first nodes, up to the last near one, and the last, from the first that is gone on, in whole vectors.
             count, kept = gone.shape[-1], int((~gone).all(0).sum())
             first = slice(math.ceil(int(wanted.any(0).sum()) / VECTOR) * VECTOR)
