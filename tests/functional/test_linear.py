@@ -234,6 +234,9 @@ def test_bad_input_of_a_catalogue_is_named() -> None:
         ([0] * B, {"class_bias": [0.0] * 11}, r"class_bias must be a floating-point tensor \[L\]"),
         ([0] * B, {"class_bias": torch.ones(11), "temperature": "x"}, "temperature is 'x'"),
         ([0] * B, {"temperature": torch.ones(B)}, r"temperature has shape \(7,\)"),
+        ([0] * B, {"class_bias": torch.full((11,), -math.inf)}, "the class_bias of a label is -inf"),
+        ([0] * B, {"class_bias": torch.full((11,), math.nan)}, "class biases hold NaN or infinity"),
+        ([0] * B, {"temperature": 1e-307}, "scores are beyond their precision; take a larger temperature"),
     ):
         with pytest.raises(ValueError, match=message):
             linear_cross_entropy(hidden, weight, labels, **options)  # type: ignore[arg-type]

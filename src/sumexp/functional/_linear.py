@@ -58,6 +58,7 @@ def linear_in_batch(
     Raises:
         ValueError: as :func:`in_batch`, and for vectors that do not fit.
     """
+    vectors = {"queries": queries, "items": items}
     queries, items = batch_vectors(queries, items, temperature, normalize)
     size, columns = queries.shape[0], items.shape[0]
     if checks.is_traced(queries):
@@ -76,7 +77,7 @@ def linear_in_batch(
         same = _batch._same_rows(row_ids, size, queries.device) if hits == "mask" else None
         halves.append(_Half(places, _batch._taken(rows, correct, None, size), correct == "all", same))
     loss = _loss(queries, items, None, halves, reduction)
-    _check(loss, {"queries": queries, "items": items}, log_q=law, row_log_q=rows)
+    _check(loss, vectors, log_q=law, row_log_q=rows)
     return loss
 
 
@@ -126,6 +127,7 @@ def linear_cross_entropy(
         raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
     scores = hidden.new_empty(hidden.shape[0], 1).expand(hidden.shape[0], weight.shape[0])  # of their shape and type
     law = _batch._law("log_q", log_q, scores, (weight.shape[0],), needed=False)
+    vectors = {"hidden": hidden, "weight": weight}
     hidden, weight = _scaled(hidden, weight, temperature, normalize)
     if class_bias is not None:
         if checks.floating("class_bias", class_bias, "[L] or [L, 1]").numel() != weight.shape[0]:
@@ -140,7 +142,7 @@ def linear_cross_entropy(
         logits = logits if law is None else logits - law
         return F.cross_entropy(logits, own, reduction=reduction)
     loss = _loss(hidden, weight, class_bias, [_Half(own, law, True, None)], reduction)
-    _check(loss, {"hidden": hidden, "weight": weight}, log_q=law)
+    _check(loss, vectors, class_bias, own, log_q=law)
     return loss
 
 
@@ -368,17 +370,23 @@ def _views(
         yield halves[1], scores[:, : stop - columns.start].T.contiguous(), slice(columns.start, stop), rows
 
 
-def _check(loss: Tensor, vectors: dict[str, Tensor], **laws: Tensor | None) -> None:
+def _check(
+    loss: Tensor, given: dict[str, Tensor], bias: Tensor | None = None, labels: Tensor | None = None, **laws: Any
+) -> None:
     """Refuse an infinite loss and laws above 1; one transfer reads all."""
     if not __debug__ or not loss.numel():
         return
-    given = {name: law for name, law in laws.items() if law is not None and law.numel()}
-    worst, *likeliest = checks.read(loss.detach().max(), *(law.max() for law in given.values()))
+    laws = {name: law for name, law in laws.items() if law is not None and law.numel()}
+    worst, *likeliest = checks.read(loss.detach().max(), *(law.max() for law in laws.values()))
     if not worst < math.inf or any(not most <= 1e-6 for most in likeliest):
-        for name, law in given.items():
+        for name, law in laws.items():
             if fault := law_fault(name, law):
                 raise ValueError(fault)
-        wrong = [name for name, held in vectors.items() if not bool(held.isfinite().all())]
+        if bias is not None:
+            if bool((bias[labels] == -math.inf).any()):
+                raise ValueError("the class_bias of a label is -inf: an infinite loss has no gradient")
+            given = given | {"class biases": bias.masked_fill(bias == -math.inf, 0)}
+        wrong = [name for name, values in given.items() if not bool(values.isfinite().all())]
         raise ValueError(
             f"{wrong[0]} hold NaN or infinity"
             if wrong
