@@ -51,15 +51,17 @@ def entries(name: str, values: object) -> tuple[Tensor, Tensor, tuple[int, ...]]
     return (*in_rows(row[kept], column[kept], value[kept], shape[0]), shape)
 
 
-def in_rows(row: Tensor, column: Tensor, value: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """Columns and values of entries in the order of their rows, [rows, R], -1 and 0 at padding."""
-    count = torch.zeros(rows, dtype=torch.int64, device=row.device).index_add_(0, row, torch.ones_like(row))
-    place = torch.arange(len(row), device=row.device) - (count.cumsum(0) - count)[row]
-    shape = rows, max(1, int(count.max())) if rows else 1
-    columns = torch.full(shape, -1, device=row.device)
-    values = torch.zeros(shape, dtype=checks.wide(row.device), device=row.device)
-    columns[row, place], values[row, place] = column, checks.widest(value)
-    return columns, values
+def in_rows(row: Tensor, column: Tensor, value: Tensor | None, rows: int) -> tuple[Tensor, Tensor]:
+    """Columns and values (1 if None) of entries in the order of their rows, [rows, R], -1 and 0 at padding."""
+    start = torch.searchsorted(row.contiguous(), torch.arange(rows + 1, device=row.device))
+    most = max(1, int(start.diff().max())) if rows else 1
+    if not len(row):
+        columns = torch.full((rows, most), -1, device=row.device)
+        return columns, torch.zeros_like(columns, dtype=checks.wide(row.device))
+    place = start[:-1, None] + torch.arange(most, device=row.device)
+    there, place = place < start[1:, None], place.clamp_max(len(row) - 1)
+    worth = checks.widest(there) if value is None else torch.where(there, checks.widest(value)[place], 0.0)
+    return torch.where(there, column[place], -1), worth
 
 
 def pad_lists(name: str, lists: Any, padding: float) -> Tensor:

@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from torch import Tensor
 
 from sumexp import ranking
-from sumexp.ranking import Chunks, Labels, Ties
+from sumexp.ranking import Chunks, Labels, Ties, _counting
 from sumexp.ranking import _places as places
 from tests.ranking import transparent
 
@@ -75,8 +75,8 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         "sorted": (1 << 20, 0, 1 << 20),
         "row by row": (1, 2, 1),
     }[request.param]
-    for name, value in (("SOME", some), ("FEW", few), ("ROWS_AT_ONCE", rows)):
-        monkeypatch.setattr(places, name, value)
+    for module, name, value in ((places, "SOME", some), (_counting, "FEW", few), (places, "ROWS_AT_ONCE", rows)):
+        monkeypatch.setattr(module, name, value)
     return str(request.param)
 
 

@@ -7,6 +7,9 @@ from torch import Tensor
 FEW, SOME = 2, 16
 """Up to FEW relevant items per list are counted; up to 1/SOME of the items are searched for; more are sorted."""
 
+SHORT = 1 << 12
+"""Scores that CUDA sorts within one block of threads; a longer row takes twice the time and 32 bytes per score."""
+
 
 def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and columns of the true entries, in row order."""
@@ -17,13 +20,22 @@ def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
     return row, item
 
 
-def above_and_tied(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The numbers of scores of each row above, and equal to, each wanted score [B, R]."""
-    if not 1 <= wanted.shape[1] <= FEW:
-        return search_sorted(_sort(scores), wanted)
+def few(scores: Tensor) -> int:
+    """The most relevant items per list that are counted: more on a device, where a pass costs less than a sort."""
+    return FEW * (1 if scores.device.type == "cpu" else 2 if scores.shape[1] <= SHORT else 4)
+
+
+def above_and_tied(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The numbers of scores of each row above, and equal to, each wanted score [B, R].
+
+    Also the largest score of each row [B], where a sort finds it.
+    """
+    if not 1 <= wanted.shape[1] <= few(scores):
+        ascending = _sort(scores)
+        return *search_sorted(ascending, wanted), ascending[:, -1]
     columns = wanted.unsqueeze(-1).unbind(1)
     above = torch.stack([count_true(scores > column) for column in columns], -1)
-    return above, torch.stack([count_true(scores == column) for column in columns], -1)
+    return above, torch.stack([count_true(scores == column) for column in columns], -1), None
 
 
 def search_sorted(ascending: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +55,10 @@ def count_true(mask: Tensor) -> Tensor:
     """The number of true entries of each row."""
     if mask.device.type == "cpu":
         return torch.from_numpy(np.asarray(np.count_nonzero(mask.numpy(), -1), dtype=np.int64))
-    return torch.count_nonzero(mask, -1)
+    if mask.shape[-1] > 1 << 24:  # single precision counts no further
+        return torch.count_nonzero(mask, -1)
+    # CUDA copies a mask to int64 before it sums it; of half precision it takes sums in single without a copy.
+    return mask.half().sum(-1, dtype=torch.float32).long()
 
 
 def all_places(scores: Tensor) -> tuple[Tensor, Tensor]:

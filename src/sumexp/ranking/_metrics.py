@@ -1,6 +1,7 @@
 """Ranking metrics of a batch of score lists, with a stated rule for ties. The arguments are defined by the package."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
@@ -247,22 +248,31 @@ def evaluate(
     return _values(asked, scores, relevant, ties, mask, exclude, empty)
 
 
-def _sums(terms: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    """Sums of terms [k] over the places start + 1, ..., stop, of which those beyond k are left out."""
-    total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
-    # The rounding error of each total, itself exact, so that the difference of two large totals keeps all digits.
-    lost = torch.nn.functional.pad((terms - total.diff()).cumsum(0), (1, 0))
-
-    def over(start: Tensor, stop: Tensor) -> Tensor:
-        start, stop = start.clamp_max(len(terms)), stop.clamp_max(len(terms))
-        return (total[stop] - total[start]) + (lost[stop] - lost[start])
-
-    return over
+KEPT = 1 << 18
+"""Places whose terms are kept for the next call, up to 16 tables of 6 MiB."""
 
 
-def _places_up_to(k: int, values: Tensor) -> Tensor:
-    """1, ..., k on the device of ``values``."""
-    return torch.arange(1, k + 1, dtype=checks.wide(values.device), device=values.device)
+def _terms(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The term of each of the first k places, 1/log2(1 + i) or 1/i, [k], and sums of the first 0, 1, ..., k of them."""
+    return (_kept if k <= KEPT else _kept.__wrapped__)(discounted, k, device, dtype)
+
+
+@lru_cache(16)
+def _kept(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False):
+        place = torch.arange(1, k + 1, dtype=dtype, device=device)
+        terms = (torch.log2(1 + place) if discounted else place).reciprocal()
+        total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
+        # The rounding error of each total, itself exact, so that the difference of two large totals keeps all digits.
+        lost = torch.nn.functional.pad((terms - total.diff()).cumsum(0), (1, 0))
+        return terms, torch.stack([total, lost], -1)
+
+
+def _over(discounted: bool, k: int, start: Tensor, stop: Tensor) -> Tensor:
+    """Sums of terms over the places start + 1, ..., stop, of which those beyond k are left out."""
+    _, sums = _terms(discounted, k, start.device, checks.wide(start.device))
+    total, lost = (sums[stop.clamp_max(k)] - sums[start.clamp_max(k)]).unbind(-1)
+    return total + lost
 
 
 def _values(
@@ -297,9 +307,9 @@ def _values(
         right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
         if first:
             firsts = list(places.first_of_matrix(given.candidates, right, faults))
-            some = torch.cat([each.right for each in firsts]) > 0
+            some = _joined([each.right for each in firsts]) > 0
             found = {
-                key: torch.cat([_reciprocal_rank(each, ties, length if k is None else k) for each in firsts])
+                key: _joined([_reciprocal_rank(each, ties, length if k is None else k) for each in firsts])
                 for key, (_, k) in asked.items()
             }
             return {key: _of_empty(value, some, empty, what, faults) for key, value in found.items()}
@@ -309,13 +319,19 @@ def _values(
     there: list[Tensor] = []
     for part in parts:
         settled = part.settled(ties)
-        there.append((part.gains > 0).any(-1))
+        if some is None:
+            there.append((part.gains > 0).any(-1))
         for key, (name, k) in asked.items():
             longest = max(length, part.gains.shape[1])
             last = longest if k is None else k if name == "precision" else min(k, longest)
             values[key].append(METRICS[name](settled, last))
-    some = torch.cat(there) if some is None else some
-    return {key: _of_empty(torch.cat(value), some, empty, what, faults) for key, value in values.items()}
+    some = _joined(there) if some is None else some
+    return {key: _of_empty(_joined(value), some, empty, what, faults) for key, value in values.items()}
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Parts one after another; a single one is not copied."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _of_empty(values: Tensor, some: Tensor, empty: Empty, what: str, faults: Faults) -> Tensor:
@@ -349,15 +365,15 @@ def _within(ranked: Places, k: int) -> Tensor:
 
 
 def _discounted(ranked: Places, k: int) -> Tensor:
-    sums = _sums(1 / torch.log2(1 + _places_up_to(k, ranked.gains)))
-    return (ranked.gains / ranked.tied * sums(ranked.above, ranked.above + ranked.tied)).sum(-1)
+    sums = _over(True, k, ranked.above, ranked.above + ranked.tied)
+    return (ranked.gains / ranked.tied * sums).sum(-1)
 
 
 def _ideal(ranked: Places, k: int) -> Tensor:
     """DCG of the greatest gains first."""
     gains = ranked.gains.sort(-1, descending=True).values
-    places = _places_up_to(gains.shape[1], gains)
-    return (gains * torch.where(places <= k, 1 / torch.log2(1 + places), 0.0)).sum(-1)
+    terms = _terms(True, k if k <= KEPT else min(k, gains.shape[1]), gains.device, gains.dtype)[0][: gains.shape[1]]
+    return (gains * torch.nn.functional.pad(terms, (0, gains.shape[1] - len(terms)))).sum(-1)
 
 
 def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
@@ -368,22 +384,24 @@ def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
         return (1 / checks.widest(place)).masked_fill(place > k, 0)
     inside = above < k
     value, there = inside / checks.widest(above + 1), inside & (tied > 1)
-    several = there & (right > 1)
-    stop = torch.where(there, above + tied, 0).clamp_max(k)
-    if there.device.type != "cpu" or bool(there.any()):
-        # On a GPU a few more terms cost less than a synchronisation.
-        most = k if stop.device.type != "cpu" else int(stop.max())
-        value = torch.where(there, _sums(1 / _places_up_to(most, stop))(above, stop) / tied, value)
-    rows = several.nonzero().flatten()
-    most = int((stop - above)[rows].max()) if len(rows) else 1
-    for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
-        value[part] = _first_of_several(above[part], tied[part], right[part], stop[part], most)
+    stop = (above + tied).clamp_max(k)
+    length = (stop - above) * there
+    several = length * (right > 1)
+    # Both numbers at once, as each reading makes a GPU wait.
+    longest, most = torch.stack([length, several]).amax(-1).tolist() if len(length) else (0, 0)
+    if longest:
+        reach = k if k <= KEPT else int((stop * there).max())
+        value = torch.where(there, _over(False, reach, above, stop) / tied, value)
+    if most:
+        rows = several.nonzero().flatten()
+        for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
+            value[part] = _first_of_several(above[part], tied[part], right[part], stop[part], most)
     return value
 
 
 def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, stop: Tensor, most: int) -> Tensor:
     """The mean over random orders: the hazard of place j is ``right`` over the number of tied items from j on."""
-    index = _places_up_to(most, above) - 1
+    index = torch.arange(most, dtype=checks.wide(above.device), device=above.device)
     hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - index).clamp_min(1)).clamp_max(1)
     none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :-1]
     place = above.unsqueeze(-1) + index + 1
@@ -395,7 +413,7 @@ def _average_precision(ranked: Places, k: int) -> Tensor:
     start = order.above.clamp_max(k)
     stop = (start + order.tied).clamp_max(k)
     others = checks.widest(right - 1) / (order.tied - 1).clamp_min(1)
-    harmonic = _sums(1 / _places_up_to(k, start))(start, stop)
+    harmonic = _over(False, k, start, stop)
     terms = ((before + 1 - (start + 1) * others) * harmonic + others * (stop - start)) / order.tied
     return torch.where(order.gains > 0, terms, 0.0).sum(-1) / (ranked.gains > 0).sum(-1)
 
@@ -535,7 +553,10 @@ class _Given:
 
 def _note_gains(faults: Faults, gains: Tensor) -> None:
     if gains.numel():
-        sound = (gains.amin() >= 0) & (gains.sum(-1, dtype=checks.wide(gains.device)).amax() < torch.inf)
+        least, most = gains.aminmax()
+        if gains.dtype == checks.wide(gains.device):  # sums of other types fit into this
+            most = gains.sum(-1).amax()
+        sound = (least >= 0) & (most < torch.inf)
         faults.note(~sound, lambda: "gains must be finite numbers >= 0, and so must their sum be")
 
 

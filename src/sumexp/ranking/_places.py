@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp._lists import Sparse, check_ordered, entries, in_rows, pad_along, pad_lists
-from sumexp.ranking._counting import FEW, SOME, above_and_tied, all_places, count_true, search_sorted, where_true
+from sumexp.ranking._counting import SOME, above_and_tied, all_places, count_true, few, search_sorted, where_true
 from sumexp.ranking._scores import Faults, Matrix, check_scores, lowest, note_nan
 
 Ties = Literal["expected", "pessimistic", "optimistic"]
@@ -175,7 +175,7 @@ class Places(NamedTuple):
         above, tied, gains = (values.gather(-1, order) for values in self)
         # Among equals the greatest gain comes first in the best order and last in the worst. Padding, of gain 0, may
         # repeat an item more often than it ties; its place does not matter, but must not be negative.
-        within = torch.arange(above.shape[1], device=above.device) - self._start(above)
+        within = torch.arange(above.shape[1], device=above.device) - torch.searchsorted(above, above)
         place = above + within if ties == "optimistic" else above + tied - 1 - within
         return Places(place.clamp_min(0), torch.ones_like(tied), gains)
 
@@ -184,16 +184,8 @@ class Places(NamedTuple):
         above = torch.where(self.gains > 0, self.above, torch.iinfo(torch.int64).max)
         above, order = above.sort(dim=-1, stable=True)
         tied, gains = self.tied.gather(-1, order), self.gains.gather(-1, order)
-        start, end = self._start(above), above.shape[1] - self._start(above.flip(-1)).flip(-1)
-        return Places(above, tied, gains), start, end - start
-
-    @staticmethod
-    def _start(values: Tensor) -> Tensor:
-        """The index in each sorted row at which the run of an element's equals begins."""
-        index = torch.arange(values.shape[1], device=values.device).expand(values.shape)
-        new = torch.zeros_like(index)
-        new[:, 1:] = torch.where(values[:, 1:] != values[:, :-1], index[:, 1:], 0)
-        return new.cummax(-1).values
+        start = torch.searchsorted(above, above)
+        return Places(above, tied, gains), start, torch.searchsorted(above, above, right=True) - start
 
 
 @dataclass(frozen=True)
@@ -225,8 +217,9 @@ def of_matrix(given: Candidates, gains: Tensor, k: int | None, faults: Faults) -
     assert isinstance(given.scores, Tensor)
     for rows in _rows(given.scores, k):
         worth = gains[rows]
-        row, item = where_true(worth if worth.dtype == torch.bool else worth > 0)
-        items, value = in_rows(row, item, worth[row, item], len(worth))
+        marks = worth.dtype == torch.bool
+        row, item = where_true(worth if marks else worth > 0)
+        items, value = in_rows(row, item, None if marks else worth[row, item], len(worth))
         yield _of_rows(given, rows, items, value, k, faults)
 
 
@@ -272,11 +265,11 @@ def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iter
     for rows in _rows(scores):
         part, marks = scores[rows], relevant[rows]
         note_nan(faults, part.amax(-1), rows.start)
-        best = part.masked_fill(~marks, lowest(part)).amax(-1, keepdim=True)
-        above, tied = above_and_tied(part, best)
-        tied = _without(tied, given.rows(rows), part, best)
-        right = count_true(marks & (part == best))
-        yield First(torch.where(right > 0, above.squeeze(-1), NOWHERE), tied.squeeze(-1), right)
+        best = torch.where(marks, part, lowest(part)).amax(-1, keepdim=True)
+        equal = part == best
+        above, tied, right = (count_true(mask) for mask in (part > best, equal, equal & marks))
+        tied = _without(tied.unsqueeze(-1), given.rows(rows), part, best)
+        yield First(above.masked_fill_(right == 0, NOWHERE), tied.squeeze(-1), right)
 
 
 def everywhere(scores: Tensor, faults: Faults) -> Iterator[tuple[Tensor, Tensor]]:
@@ -309,12 +302,13 @@ def _of_rows(
         note_nan(faults, best[:, 0], rows.start)
         above, tied = _among_best(best, wanted, _at_last(scores, best, wanted))
     else:
-        note_nan(faults, scores.amax(-1), rows.start)
-        asked = _asked(wanted, gains, first)
-        if scores.device.type == "cpu" and SOME * asked.shape[1] > length and asked.shape[1] > FEW:
+        asked, largest = _asked(wanted, gains, first), None
+        if scores.device.type == "cpu" and SOME * asked.shape[1] > length and asked.shape[1] > few(scores):
             above, tied = (table.gather(-1, at) for table in all_places(scores))
         else:
-            above, tied = _spread(above_and_tied(scores, asked), wanted, asked)
+            above, tied, largest = above_and_tied(scores, asked)
+            above, tied = _spread((above, tied), wanted, asked)
+        note_nan(faults, scores.amax(-1) if largest is None else largest, rows.start)
     return Places(above, _without(tied, given.rows(rows), scores, wanted), gains)
 
 
@@ -328,14 +322,14 @@ def _asked(wanted: Tensor, gains: Tensor, first: bool) -> Tensor:
 def _spread(counts: tuple[Tensor, Tensor], wanted: Tensor, asked: Tensor) -> tuple[Tensor, Tensor]:
     """(above, tied) of the wanted scores, by those of the asked ones; other scores are NOWHERE."""
     above, tied = counts
-    return torch.where(wanted == asked, above, NOWHERE), tied.expand_as(wanted)
+    return counts if asked is wanted else (torch.where(wanted == asked, above, NOWHERE), tied.expand_as(wanted))
 
 
 def _at_last(scores: Tensor, best: Tensor, wanted: Tensor) -> Tensor:
     """The number of scores equal to the last of the best [B, 1]; 1 if no wanted score is."""
     last = best[:, -1:]
     if scores.device.type != "cpu":  # a pass costs less than a synchronisation
-        return (scores == last).sum(-1, keepdim=True)
+        return count_true(scores == last).unsqueeze(-1)
     crowded = (wanted == last).any(-1)
     at_last = torch.ones_like(last, dtype=torch.int64)
     if bool(crowded.any()):
@@ -392,7 +386,7 @@ def _of_chunks(
     asked = _asked(wanted, gains, first)
     above = tied = torch.zeros_like(asked, dtype=torch.int64)
     for _, chunk in scores:
-        more, equal = above_and_tied(chunk, asked)
+        more, equal, _ = above_and_tied(chunk, asked)
         above, tied = above + more, tied + equal
     above, tied = _spread((above, tied), wanted, asked)
     # The score of padding may tie with nothing.
@@ -421,6 +415,5 @@ def _among_best(best: Tensor, wanted: Tensor, at_last: Tensor) -> tuple[Tensor, 
     """(above, tied) by the best scores alone [B, k + 1], descending; ``at_last`` counts all that equal the last."""
     above, tied = search_sorted(best.flip(-1).contiguous(), wanted)
     tied = torch.where(wanted == best[:, -1:], at_last, tied)
-    beyond = wanted < best[:, -1:]
-    # In no order of the ties is such an item among the first k.
-    return above.masked_fill(beyond, best.shape[1]), tied.masked_fill(beyond, NOWHERE)
+    # In no order of the ties is an item that ties with none of the best among the first k.
+    return above, tied.masked_fill(tied == 0, NOWHERE)
