@@ -68,8 +68,7 @@ def test_differences_are_paired_by_seed_and_by_image() -> None:
     assert found.seeds.mean == pytest.approx(24 / 9) == found.images.mean
     assert found.seeds.high == pytest.approx(interval([3, 2, 3]).high)
     assert found.images.high == pytest.approx(interval([2, 8 / 3, 10 / 3]).high)
-    back = comparison.difference(second, first, "bound")
-    assert back.seeds.mean == -found.seeds.mean
+    assert comparison.difference(second, first, "bound").seeds.mean == -found.seeds.mean
     condensed = replace(second, test={one: values.mean(1, keepdims=True) for one, values in second.test.items()})
     assert comparison.difference(first, condensed, "bound").apart.tolist() == pytest.approx(np.array([[3.0], [2], [3]]))
 
@@ -79,17 +78,15 @@ def test_estimates_are_compared_at_equal_numbers_of_samples() -> None:
     second = FOUND[CASES[0]]
     more = replace(FOUND[CASES[2]], by_count=FOUND[CASES[2]].by_count | {30: np.zeros(3)})
     assert comparison.difference(more, second, "likelihood").apart.tolist() == pytest.approx(np.full((3, 1), 200.0))
-    assert comparison.difference(more, second, "bound").apart.shape == (3, 3)
 
 
 def test_curves_of_differences() -> None:
     first, second = FOUND[CASES[2]], FOUND[CASES[0]]
     assert [one.mean for one in comparison.training_loss(first, second)] == [200, 200]
     assert comparison.speed(replace(first, losses=first.losses + np.array([0.0, 50.0])), second).mean == 225
-    fewer = replace(second, seeds=(3, 5, 8))
     for read in (comparison.training_loss, comparison.speed, lambda a, b: comparison.difference(a, b, "bound")):
         with pytest.raises(ValueError, match=r"seeds \(3, 5, 7\) are paired with \(3, 5, 8\)"):
-            read(first, fewer)
+            read(first, replace(second, seeds=(3, 5, 8)))
 
 
 def test_the_temperature_is_chosen_on_validation_within_a_family() -> None:

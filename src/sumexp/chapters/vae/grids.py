@@ -17,9 +17,8 @@ set and one length; at ``paper`` it has up to `Plan.width` models of several tem
 - *Is the Gaussian better?*: by loss, published number, true bound and importance-weighted estimate on test images, at
   each temperature, and at the temperatures that validation images pick. Better or worse: both intervals lie on that
   side of zero. No difference: both lie within `ALIKE` of the Gumbel's value.
-- The same at the public schedule after `LONGER` times as many epochs, and by number of importance samples, which is
-  equal where estimates are compared. ``cpu`` has the 300 epochs of ``paper`` too, by intervals over seeds alone.
-  (Added after the short runs.)
+- The same at the public schedule after `LONGER` times as many epochs, by number of importance samples (equal for both),
+  and at ``cpu`` after the 300 epochs of ``paper``, by intervals over seeds alone (added after the short runs).
 - *Noise or divergence?*: Gumbel noise of the unit Gaussian's variance minus Gumbel of unit scale, at the public
   schedule. (Added after a first look at the digits.)
 - The same differences for every family of `SIDE`. (Written before its runs, after those at the public schedule.)
