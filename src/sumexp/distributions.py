@@ -438,8 +438,10 @@ class PerturbArgmax(_Perturbed):
         """Taken of what does not underflow; right where they are ``asked`` for [..., d]."""
         if isinstance(self.noise, Gumbel):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
-        if not _is_batched(self) or is_traced(self.loc):
-            return onto(_log(_exact_probabilities(self.loc, self.noise)), self.loc.device)
+        if is_traced(self.loc) and isinstance(self.noise, Gaussian | Logistic):
+            return onto(batched.log_probabilities(double(self.loc), self.noise), self.loc.device)
+        if not _is_batched(self):
+            return onto(_log(self._probabilities()), self.loc.device)
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
@@ -504,7 +506,7 @@ def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
     for mask in masks.unique(dim=0):  # type: ignore[no-untyped-call]
         alike = (masks == mask).all(-1)
         left = rows[alike][:, mask]
-        part = argmax.probabilities(left, noise) if left.shape[1] > 1 else torch.ones_like(left, dtype=p.dtype)
+        part = argmax.probabilities(left, noise) if left.shape[1] > 1 else 0 * left + 1  # its gradient is 0
         p[alike.unsqueeze(-1) & mask] = part.flatten()
     return p.reshape(loc.shape)
 
@@ -518,8 +520,8 @@ def _refuse_graphs(noise: Noise, instead: str) -> None:
 
 
 def _log(p: Tensor) -> Tensor:
-    """-inf without a gradient where p is 0."""
-    return p.masked_fill(p == 0, 1.0).log().masked_fill(p == 0, -math.inf)
+    """Without a gradient below the least normal number, where 1/p overflows; -inf of 0."""
+    return torch.where(p < torch.finfo(p.dtype).tiny, p.detach(), p).log()
 
 
 def _softmax(scores: Tensor) -> Tensor:
@@ -556,8 +558,7 @@ def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
 
 def _relative_entropy(p: Tensor, log_q: Tensor) -> Tensor:
     """Terms of p = 0 are 0, and so are their gradients."""
-    log_p = p.masked_fill(p == 0, 1.0).log()
-    return (p * (log_p - log_q.to(p.device).masked_fill(p == 0, 0.0))).sum(-1)
+    return (p * (_log(p) - log_q.to(p.device)).masked_fill(p == 0, 0.0)).sum(-1)
 
 
 @register_kl(PerturbSoftmax, PerturbSoftmax)  # type: ignore[no-untyped-call, untyped-decorator]

@@ -27,7 +27,7 @@ from torch.distributions.transforms import ExpTransform
 
 from sumexp.distributions import PerturbArgmax, PerturbArgmaxStraightThrough, PerturbLogSoftmax, PerturbSoftmax
 from sumexp.perturb import softmax
-from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, Uniform, signs
+from sumexp.perturb.noises import Cauchy, Exponential, Gaussian, Gumbel, Logistic, Uniform, signs
 from tests.exact import vector
 from tests.perturb.standard import CONTINUOUS, FINITE, second_moments
 
@@ -546,6 +546,31 @@ def test_quadratures_are_mapped_or_say_so(name: str, noise: Any, dtype: torch.dt
     torch.testing.assert_close(slope, expected, atol=2e-5 if dtype == torch.float32 else 1e-10, rtol=1e-4)
     if name == "entropy" and dtype == torch.float64:
         torch.autograd.gradcheck(lambda t: torch.func.grad(lambda s: call(s).sum())(t), loc[0, :, :4])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("noise, gap", [(Gaussian(), 53.5), (Logistic(), 715), (Exponential(), 715)], ids=str)
+def test_gradients_of_denormal_probabilities_are_finite(noise: Any, gap: float, dtype: torch.dtype) -> None:
+    """Of p = 1e-311 the inverse is infinite in double precision."""
+    uniform, loc = OneHotCategorical(logits=torch.zeros(2)), torch.tensor([0, -gap], dtype=dtype)
+    for call in (
+        lambda t: PerturbArgmax(t, noise).log_prob(torch.tensor([0.0, 1.0])),
+        lambda t: kl_divergence(uniform, PerturbArgmax(t, noise)),
+        lambda t: kl_divergence(PerturbArgmax(t, noise), uniform),
+    ):
+        leaf = loc.clone().requires_grad_()
+        found = [torch.autograd.grad(call(leaf), leaf)[0]]
+        if not isinstance(noise, Exponential):
+            found.append(torch.func.grad(call)(loc))
+        assert all(slope.isfinite().all() for slope in found)
+
+
+@pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Logistic(), Cauchy()], ids=str)
+def test_a_single_class_left_in_every_row_has_the_gradient_0(noise: Any) -> None:
+    loc = vector(1, -math.inf).requires_grad_()
+    law = PerturbArgmax(loc, noise)
+    for value in (law.log_prob(vector(1, 0)), law.entropy(), law.mean[0], law.variance[0]):
+        assert not torch.autograd.grad(value, loc)[0].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
