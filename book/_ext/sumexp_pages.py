@@ -30,7 +30,6 @@ _PRIVATE = re.compile(r"(?<=sumexp\.)((?:[a-z]\w*\.)*)_\w+\.")
 _ARRAY = re.compile(
     r"numpy\.ndarray\[tuple\[(?:typing\.)?Any, \.\.\.\], numpy\.dtype\[([\w.]+)\]\]|(?<![\w.])NDArray\[([\w.]+)\]"
 )
-"""As NumPy has them, before 2.5 and since."""
 
 
 def accessible(html: str) -> str:

@@ -20,6 +20,7 @@ from claimbook.authoring import runs
 from claimbook.pipeline import scheduler
 from claimbook.pipeline.scheduler import Task
 from claimbook.store import Computation, Store, bundled, complete_grids, default, parts
+from claimbook.store.complete_grids import TRAINED_BEFORE
 from claimbook.store.provenance import Meter, device_name
 from claimbook.store.settings import PROFILES, choice
 from claimbook.tasks import Arrays, Grid, Job
@@ -112,20 +113,18 @@ def differences(configs: Sequence[Any]) -> list[str]:
 def write(grid: str, profile: str, device: str) -> int:
     """Write the runs of a profile into the file of a grid, from the store; how many there are.
 
-    They are those on the data that are here, of today's code or another: each line says which. At the profile whose
-    builds wait for no training the store must have all; of another the book shows those that there are.
+    They are those on the data that are here, of today's code or another, as each says. At ``cpu`` all must be there.
     """
     pairs, lines = planned(grid, profile, device), []
     entries = [entry for name in {job.name for job, _ in pairs} for entry in default().entries("run", name)]
     stored = {bundled.identity(e.computation): e for e in entries if e.computation.parts["device"] == device}
     for job, wanted in pairs:
         entry = stored.get(bundled.identity(wanted))
-        if entry is None:
-            if profile != complete_grids.TRAINED_BEFORE:
-                continue
+        if entry is not None:
+            run = runs.read(entry)
+            lines.append((_line(job, entry.computation, run), job.condense(run.arrays), run.history))
+        elif profile == TRAINED_BEFORE:
             raise BookError(f"the store lacks a run of {wanted.name}: make runs GRID={grid}")
-        run = runs.read(entry)
-        lines.append((_line(job, entry.computation, run), job.condense(run.arrays), run.history))
     bundled.write(grid, profile, lines)
     return len(lines)
 
@@ -145,10 +144,10 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
     if not bundled.record(grid)["runs"]:
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
     moves, codes = [], {}
-    profile = complete_grids.TRAINED_BEFORE
-    both = [(job, brought) for job, wanted in planned(grid, profile, device) if (brought := bundled.find(wanted))]
+    asked = planned(grid, TRAINED_BEFORE, device)
+    both = [(job, brought) for job, wanted in asked if (brought := bundled.find(wanted))]
     if not both:
-        raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, profile))}")
+        raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, TRAINED_BEFORE))}")
     for job, brought in _shortest(both, count):
         again = run(job, device, store)
         moved = _moved(brought, again.metrics, job.condense(again.arrays))

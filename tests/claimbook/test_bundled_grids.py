@@ -123,16 +123,14 @@ def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(
     monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, there: tuple(larger)})
     wanted = runs.cached(task, larger[0].config, data=("mnist",))
     assert grids.write("tiny", "paper", "cpu") == 1
+    bundles.forget()
     assert [line["profile"] for line in bundled.record("tiny")["runs"]] == ["cpu"] * 4 + ["paper"]
     [found] = runs.brought(task, [larger[0].config], data=lambda _: ("mnist",))
     assert found.brought
     assert (found.arrays["values"] == wanted.arrays["values"]).all()
     assert runs.brought(task, [job.config for job in larger], data=lambda _: ("mnist",)) == []
     assert all(run.brought for run in trained())
-    assert (bundled.sources("tiny", "paper"), complete_grids.trained("tiny", ["mnist"], "paper", "cpu")) == (
-        ["mnist"],
-        ["mnist"],
-    )
+    assert bundled.sources("tiny", "paper") == complete_grids.trained("tiny", ["mnist"], "paper", "cpu") == ["mnist"]
 
 
 def test_other_settings_and_other_data_are_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """Finished runs that come with the book: for each grid a file with a line for each run, and a file of their arrays.
 
-``measured/runs/GRID.json`` has a line for each run (profile, task, settings, data, device, date, seconds, versions,
-metrics), ``GRID.npz`` the arrays that chapters read. They are found by task, settings and checksums of the data, on a
-machine that has neither the data nor a store. `Bundled.is_stale` says whether their code has changed since, unless
-``claimbook runs check`` has computed some of them again with today's code and found the same.
+``measured/runs/GRID.json`` has a line for each run, ``GRID.npz`` the arrays that chapters read. They are found by task,
+settings and checksums of the data, on a machine that has neither the data nor a store. `Bundled.is_stale` says whether
+their code has changed since, unless ``claimbook runs check`` has found some of them the same with today's.
 """
 
 import json
@@ -105,8 +104,7 @@ def code(task: str) -> str:
 
 def code_of(named: Mapping[str, str]) -> str:
     """A digest of those of the parts that are code."""
-    reached = sorted(item for item in named.items() if item[0].startswith("module "))
-    return digest(*(text for item in reached for text in item))
+    return digest(*(text for item in sorted(named.items()) if item[0].startswith("module ") for text in item))
 
 
 def origin(keys: Iterable[str]) -> str:
@@ -146,8 +144,6 @@ def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Array
     np.savez_compressed(temporary := arrays.with_suffix(".tmp.npz"), allow_pickle=False, **named)
     temporary.replace(arrays)
     _write(path, {"checks": record(grid)["checks"] if kept else [], "runs": [line for line, *_ in runs]})
-    for known in (record, _arrays, _known):
-        known.cache_clear()
 
 
 def add_check(grid: str, check: Mapping[str, Any]) -> None:

@@ -40,15 +40,11 @@ def trained(grid: str, names: Iterable[str], profile: str, device: str, seed: in
 def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[str, str]:
     """Parts of a chapter's key: where the runs on each data set of its grid come from, if any, and the book's runs."""
     brought = parts.file_digest(path) if (path := bundled.files(grid)[0]).is_file() else "none"
-    origins = {f"trained {name}": _origin(grid, name, profile, device) or "no" for name in names}
-    return origins | {f"runs {grid}": brought}
+    return {f"runs {grid}": brought} | {f"trained {n}": _origin(grid, n, profile, device) or "no" for n in names}
 
 
 def _origin(grid: str, name: str, profile: str, device: str) -> str:
-    """``store`` if the store has the runs on a data set, ``book`` if the book has them, or nothing.
-
-    At the profiles that train what is asked for: ``here`` if the data are.
-    """
+    """``store`` or ``book``, if it has the runs on a data set; at profiles that train, ``here`` if the data are."""
     is_here = bool(parts.present([name]))
     if profile != TRAINED_BEFORE:
         return "here" * is_here
