@@ -59,10 +59,10 @@ def batch(seed: int = 0, *shape: int) -> tuple[Tensor, Tensor]:
 def test_by_hand() -> None:
     # Two examples of classes 5 and 8, whose labels have the frequencies 1/4 and 1/2.
     scores, ids, log_q = torch.stack([double(2, 1), double(0, 3)]), [5, 8], double(0.25, 0.5).log()
-    # log q off both: e^2/.25 beside e^1/.5, and e^3/.5 beside e^0/.25
+    # log q subtracted from both: e^2/.25 against e^1/.5, and e^3/.5 against e^0/.25
     everywhere = [log(1 + exp(1 - 2) * 0.25 / 0.5), log(1 + exp(0 - 3) * 0.5 / 0.25)]
     assert in_batch(scores, ids, log_q=log_q, reduction="none").tolist() == pytest.approx(everywhere)
-    # log q off the negative alone: e^2 beside e^1/.5, and e^3 beside e^0/.25
+    # log q subtracted from the negative alone: e^2 against e^1/.5, and e^3 against e^0/.25
     negatives = [log(1 + exp(1 - 2) / 0.5), log(1 + exp(0 - 3) / 0.25)]
     found = in_batch(scores, ids, log_q=log_q, correct="negatives", reduction="none")
     assert found.tolist() == pytest.approx(negatives)
@@ -80,8 +80,8 @@ def test_one_class_twice_by_hand() -> None:
 
 
 def test_log_q_has_one_meaning_by_hand() -> None:
-    # An example of class 0 (score 2, q 1/8) beside negatives of the classes 1 (score 1, q 1/2) and 0 once more (score
-    # 3): what each draw weighs beside the positive is its share of e^s, s the corrected score.
+    # An example of class 0 (score 2, q 1/8) against negatives of the classes 1 (score 1, q 1/2) and 0 again (score
+    # 3): the loss is minus the logarithm of the positive's share of e^s, s the corrected score.
     scores, log_q = double(2, 1, 3).unsqueeze(0), double(1 / 8, 1 / 2, 1 / 8).log()
     own, other, again = exp(2), exp(1), exp(3)
     by_hand = {
@@ -106,7 +106,7 @@ def test_log_q_has_one_meaning_by_hand() -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_log_q_has_one_meaning_for_any_scores(data: st.DataObject) -> None:
-    """Two rows of one batch, as a matrix with its diagonal and as positives beside the others, at every option."""
+    """Two rows of one batch, as a matrix with its diagonal and as positives and negatives, with every option."""
     columns = data.draw(st.integers(2, 5))
     numbers = st.floats(-20, 20)
     scores = double(*data.draw(st.lists(numbers, min_size=2 * columns, max_size=2 * columns))).view(2, columns)
@@ -286,7 +286,7 @@ UNIFORM = torch.full((3,), 1 / 3, dtype=torch.float64)
 def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, **way: Any) -> float:
     """The largest slope, at f = log P(y|x), of the loss's mean over all batches of three pairs and ``extra`` columns.
 
-    ``law`` is the q taken off in-batch columns and ``further`` off the others, which are drawn from u.
+    ``law`` is the q of in-batch columns and ``further`` that of the others, which are drawn from u.
     """
     scores = (JOINT / JOINT.sum(1, keepdim=True)).log().requires_grad_()
     mean = torch.zeros((), dtype=torch.float64)

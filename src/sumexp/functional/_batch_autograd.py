@@ -263,7 +263,7 @@ def _write_logits(scores: Tensor, correction: Correction, several: Places | None
     if correction.classes is not None:
         classes = correction.classes.to(dtype)
         for start, stop in _blocks(scores):
-            # 1 where classes are equal, and 0, as floats: a CPU compares and adds floats faster than it handles bool.
+            # Floats, 1 where classes are equal: a CPU compares and adds them faster than bool.
             equal = torch.empty(stop - start, classes.shape[0], dtype=dtype, device=scores.device)
             torch.eq(classes[correction.start :][start:stop].unsqueeze(-1), classes, out=equal)
             logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
