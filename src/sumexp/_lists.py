@@ -55,13 +55,11 @@ def in_rows(row: Tensor, column: Tensor, value: Tensor | None, rows: int) -> tup
     """Columns and values (1 if None) of entries in the order of their rows, [rows, R], -1 and 0 at padding."""
     start = torch.searchsorted(row.contiguous(), torch.arange(rows + 1, device=row.device))
     most = max(1, int(start.diff().max())) if rows else 1
-    if not len(row):
-        columns = torch.full((rows, most), -1, device=row.device)
-        return columns, torch.zeros_like(columns, dtype=checks.wide(row.device))
     place = start[:-1, None] + torch.arange(most, device=row.device)
-    there, place = place < start[1:, None], place.clamp_max(len(row) - 1)
-    worth = checks.widest(there) if value is None else torch.where(there, checks.widest(value)[place], 0.0)
-    return torch.where(there, column[place], -1), worth
+    there = place < start[1:, None]
+    place.masked_fill_(~there, len(row))  # the place of the padding
+    values = checks.widest(there) if value is None else torch.constant_pad_nd(checks.widest(value), (0, 1))[place]
+    return torch.constant_pad_nd(column, (0, 1), -1)[place], values
 
 
 def pad_lists(name: str, lists: Any, padding: float) -> Tensor:

@@ -4,11 +4,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-FEW, SOME = 2, 16
-"""Up to FEW relevant items per list are counted; up to 1/SOME of the items are searched for; more are sorted."""
+FEW, SOME, SHORT = 2, 16, 1 << 12
+"""Up to FEW relevant items per list are counted; up to 1/SOME of the items are searched for; more are sorted.
 
-SHORT = 1 << 12
-"""Scores that CUDA sorts within one block of threads; a longer row takes twice the time and 32 bytes per score."""
+CUDA sorts rows of up to SHORT scores in place; longer ones take twice the time per score, and 32 bytes.
+"""
 
 
 def where_true(present: Tensor) -> tuple[Tensor, Tensor]:
@@ -26,10 +26,7 @@ def few(scores: Tensor) -> int:
 
 
 def above_and_tied(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """The numbers of scores of each row above, and equal to, each wanted score [B, R].
-
-    Also the largest score of each row [B], where a sort finds it.
-    """
+    """The numbers of scores of each row above, and equal to, each wanted one [B, R]; the largest [B] if it sorts."""
     if not 1 <= wanted.shape[1] <= few(scores):
         ascending = _sort(scores)
         return *search_sorted(ascending, wanted), ascending[:, -1]
@@ -54,7 +51,7 @@ def _sort(scores: Tensor) -> Tensor:
 def count_true(mask: Tensor) -> Tensor:
     """The number of true entries of each row."""
     if mask.device.type == "cpu":
-        return torch.from_numpy(np.asarray(np.count_nonzero(mask.numpy(), -1), dtype=np.int64))
+        return torch.from_numpy(mask.numpy().sum(-1, dtype=np.int64))
     if mask.shape[-1] > 1 << 24:  # single precision counts no further
         return torch.count_nonzero(mask, -1)
     # CUDA copies a mask to int64 before it sums it; of half precision it takes sums in single without a copy.

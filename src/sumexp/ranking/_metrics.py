@@ -11,6 +11,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp._lists import Sparse, entries
 from sumexp.ranking import _places as places
+from sumexp.ranking._counting import count_true
 from sumexp.ranking._places import NOWHERE, Candidates, Chunks, First, Labels, Places, Retrieved, Ties
 from sumexp.ranking._scores import Faults, Matrix, as_tensor, check_bool, check_scores, lowest
 
@@ -252,13 +253,9 @@ KEPT = 1 << 18
 """Places whose terms are kept for the next call, up to 16 tables of 6 MiB."""
 
 
+@lru_cache(16)
 def _terms(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The term of each of the first k places, 1/log2(1 + i) or 1/i, [k], and sums of the first 0, 1, ..., k of them."""
-    return (_kept if k <= KEPT else _kept.__wrapped__)(discounted, k, device, dtype)
-
-
-@lru_cache(16)
-def _kept(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False):
         place = torch.arange(1, k + 1, dtype=dtype, device=device)
         terms = (torch.log2(1 + place) if discounted else place).reciprocal()
@@ -270,7 +267,8 @@ def _kept(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) ->
 
 def _over(discounted: bool, k: int, start: Tensor, stop: Tensor) -> Tensor:
     """Sums of terms over the places start + 1, ..., stop, of which those beyond k are left out."""
-    _, sums = _terms(discounted, k, start.device, checks.wide(start.device))
+    terms = _terms if k <= KEPT else _terms.__wrapped__
+    sums = terms(discounted, k, start.device, checks.wide(start.device))[1]
     total, lost = (sums[stop.clamp_max(k)] - sums[start.clamp_max(k)]).unbind(-1)
     return total + lost
 
@@ -302,7 +300,6 @@ def _values(
     if marked is not None:
         items, gains = given.of_items(marked, called, faults)
         parts = places.of_labels(given.candidates, items, gains, most, faults, first)
-        some = (items >= 0).any(-1)
     else:
         right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
         if first:
@@ -314,19 +311,16 @@ def _values(
             }
             return {key: _of_empty(value, some, empty, what, faults) for key, value in found.items()}
         parts = places.of_matrix(given.candidates, right, most, faults)
-        some = None
     values: dict[str, list[Tensor]] = {name: [] for name in asked}
     there: list[Tensor] = []
     for part in parts:
         settled = part.settled(ties)
-        if some is None:
-            there.append((part.gains > 0).any(-1))
+        there.append((part.gains > 0).any(-1))
         for key, (name, k) in asked.items():
             longest = max(length, part.gains.shape[1])
             last = longest if k is None else k if name == "precision" else min(k, longest)
             values[key].append(METRICS[name](settled, last))
-    some = _joined(there) if some is None else some
-    return {key: _of_empty(_joined(value), some, empty, what, faults) for key, value in values.items()}
+    return {key: _of_empty(_joined(value), _joined(there), empty, what, faults) for key, value in values.items()}
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
@@ -372,8 +366,9 @@ def _discounted(ranked: Places, k: int) -> Tensor:
 def _ideal(ranked: Places, k: int) -> Tensor:
     """DCG of the greatest gains first."""
     gains = ranked.gains.sort(-1, descending=True).values
-    terms = _terms(True, k if k <= KEPT else min(k, gains.shape[1]), gains.device, gains.dtype)[0][: gains.shape[1]]
-    return (gains * torch.nn.functional.pad(terms, (0, gains.shape[1] - len(terms)))).sum(-1)
+    size = gains.shape[1]
+    terms = _terms(True, min(k, max(KEPT, size)), gains.device, gains.dtype)[0][:size]
+    return (gains * torch.nn.functional.pad(terms, (0, size - len(terms)))).sum(-1)
 
 
 def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
@@ -472,8 +467,8 @@ class _Given:
                 self.candidates = Candidates(checked, _distinct(self.excluded))
                 return
             self.mask = self._without(self.mask, False)
-            checked = checked.masked_fill(~self.mask, lowest(checked))
-        left_out = None if self.mask is None else (~self.mask).sum(-1, keepdim=True)
+            checked = torch.where(self.mask, checked, lowest(checked))
+        left_out = None if self.mask is None else (self.items - count_true(self.mask)).unsqueeze(-1)
         self.candidates = Candidates(checked, left_out)
 
     def _without(self, values: Tensor, value: float) -> Tensor:
@@ -547,16 +542,15 @@ class _Given:
     def _kept_of(self, right: Tensor) -> Tensor:
         """Marks or gains [B, L], 0 where an item is no candidate."""
         if self.mask is not None:
-            return right & self.mask if right.dtype == torch.bool else right.masked_fill(~self.mask, 0)
+            return right & self.mask if right.dtype == torch.bool else torch.where(self.mask, right, 0)
         return right if self.excluded is None else self._without(right, 0)
 
 
 def _note_gains(faults: Faults, gains: Tensor) -> None:
     if gains.numel():
         least, most = gains.aminmax()
-        if gains.dtype == checks.wide(gains.device):  # sums of other types fit into this
-            most = gains.sum(-1).amax()
-        sound = (least >= 0) & (most < torch.inf)
+        total = gains.sum(-1).amax() if gains.dtype == checks.wide(gains.device) else most  # others cannot overflow it
+        sound = (least >= 0) & (total < torch.inf)
         faults.note(~sound, lambda: "gains must be finite numbers >= 0, and so must their sum be")
 
 

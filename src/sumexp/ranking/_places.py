@@ -1,7 +1,7 @@
 r"""The place of each relevant item: how many candidates have a higher score, and how many the same.
 
 Every metric of :mod:`sumexp.ranking` is a function of these two numbers. The cheapest of four methods finds them:
-counting (one or two relevant items per list), a search in the sorted scores (some), sorting the items (many), or, if
+counting (few relevant items per list), a search in the sorted scores (some), sorting the items (many), or, if
 only the first k places count, a search in the best k + 1. Lists are taken some rows at a time, and :class:`Chunks` some
 items at a time, so that memory is bounded.
 """

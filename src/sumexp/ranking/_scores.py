@@ -72,7 +72,7 @@ def check_scores(scores: Matrix, items: int | None = None, mask: Tensor | None =
         raise ValueError("the lists have no items, and so no ranks")
     if mask is not None:
         check_bool("mask", mask, scores)
-    scores = scores.detach() if mask is None else scores.detach().masked_fill(~mask, lowest(scores))
+    scores = scores.detach() if mask is None else torch.where(mask, scores.detach(), lowest(scores))
     return scores.float() if scores.dtype in (torch.float16, torch.bfloat16) else scores
 
 
