@@ -171,7 +171,6 @@ LAWS: dict[str, Call] = {
     "distributions.PerturbArgmax (Gaussian)": argmax(Gaussian()),
     "distributions.PerturbArgmax (logistic)": argmax(Logistic()),
     "distributions.PerturbSoftmax": densities,
-    "distributions.PerturbSoftmax (moments)": moments,
 }
 """Of parameters [B, L]: log probabilities, entropies and divergences."""
 
@@ -223,6 +222,7 @@ def updated(z: Tensor) -> Tensor:
 
 
 STATEFUL: dict[str, Call] = {
+    "distributions.PerturbSoftmax (moments)": moments,
     "nn.StreamingLogQ": lambda z: functional.in_batch(
         z, torch.arange(L), log_q=layer("nn.StreamingLogQ")(torch.arange(L))
     ),
@@ -231,7 +231,7 @@ STATEFUL: dict[str, Call] = {
         z, z.roll(1, 0).tanh(), own(z), log_q=PRIOR[: z.shape[0]], symmetric=True
     ),
 }
-"""Of the same: tables that a stream fills, and the batches of all processes, of which there is one."""
+"""Of the same: exact moments, tables that a stream fills, and the batches of all processes, of which there is one."""
 
 CALLS = LOSSES | LAWS | SAMPLERS | STATEFUL
 
