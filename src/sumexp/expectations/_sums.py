@@ -355,7 +355,7 @@ def blocks(log_x: Tensor, depth: int = 1) -> Iterator[tuple[slice, slice]]:
 
 
 def _copies(log_x: Tensor, size: int) -> int:
-    """Copies of each grid point, a power of two, small beside the classes: a GPU's additions to one number queue."""
+    """Copies of each grid point, a sixteenth of the classes at most in all: a GPU's additions to one number queue."""
     most = min(256, log_x.shape[-1] // (16 * size)) if log_x.device.type != "cpu" else 1
     return 1 << max(0, most.bit_length() - 1)
 
