@@ -26,16 +26,7 @@ pages.show_executed(shown)
 for name, entry in shown.items():
     staging.chapter(name, entry)  # has the words that it guards
 """
-SOURCES = (
-    "_config.yml",
-    "_toc.yml",
-    "constraints.txt",
-    "book",
-    "notebooks",
-    "claims",
-    "benchmarks",
-    "tests",
-)
+SOURCES = ("_config.yml", "_toc.yml", "constraints.txt", "book", "notebooks", "claims", "benchmarks", "tests")
 
 
 def run(project: Path, *arguments: str) -> None:

@@ -328,11 +328,7 @@ def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
     [
         ("a.csv", "count\n3\n-1\n2\n", "line 3: count is '-1'; a count is a whole number from 0"),
         ("a.csv", "3\n1\n", "is 'column0' a count for each class or a label for each example? say --holds counts or"),
-        (
-            "a.csv",
-            f"count\n3\n{10**16}\n",
-            f"line 3: count is '{10**16}'; a count is a whole number from 0 to 9e15",
-        ),
+        ("a.csv", f"count\n3\n{10**16}\n", f"line 3: count is '{10**16}'; a count is a whole number from 0 to 9e15"),
         ("a.csv", "label\n0\n0\n-2\n", "line 4: label is '-2'; the classes are 0.."),
         ("a.csv", "item;count\n0;3\n1;50.000\n", "line 3: count is '50.000'; a count is a whole number from 0"),
         ("a.csv", "item,count\n0,3\n1,2\n0.0,4\n", "3 rows of counts, but 2 different values of item"),

@@ -172,9 +172,7 @@ def test_strict_jensen_by_the_tangent() -> None:
 @pytest.mark.claim("nce-lemma-C2-t", shows="correction", evidence="exact")
 @given(case=cases())
 @few
-def test_gradients_agree_for_the_best_noise_and_for_no_other(
-    case: tuple[list[Fraction], list[Fraction], int],
-) -> None:
+def test_gradients_agree_for_the_best_noise_and_for_no_other(case: tuple[list[Fraction], list[Fraction], int]) -> None:
     w, q, m = case
     best, z = gradient.rational_best_noise(w, T), sum(w)
     assert gradient.rational_expected_gradient(w, T, best, m) == gradient.rational_gradient(w, T)
@@ -215,9 +213,7 @@ def test_one_negative_may_be_right_although_the_partition_varies() -> None:
 @pytest.mark.claim("nce-lemma-C2-l", shows="statement", evidence="exact")
 @given(case=cases())
 @few
-def test_all_negatives_need_a_constant_partition(
-    case: tuple[list[Fraction], list[Fraction], int],
-) -> None:
+def test_all_negatives_need_a_constant_partition(case: tuple[list[Fraction], list[Fraction], int]) -> None:
     # E[1/Z-hat | n_1 = l], averaged over l ~ q, is E[1/Z-hat]; so all equal to 1/Z give equality at the target too.
     w, q, m = case
     conditional = [inverse(w, q, m, first) for first in range(1, len(w))]

@@ -235,12 +235,7 @@ def test_a_learned_temperature_moves_and_is_saved() -> None:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        InBatchSoftmax,
-        SigmoidPairs,
-        lambda **options: SampledSoftmax(3, 4, samplers.Uniform(4), 2, **options),
-    ],
+    "make", [InBatchSoftmax, SigmoidPairs, lambda **options: SampledSoftmax(3, 4, samplers.Uniform(4), 2, **options)]
 )
 def test_a_temperature_is_of_one_kind_and_saved_if_it_is_learned(make: Any) -> None:
     fixed, learns = make(temperature=0.5), make(temperature=0.5, learn_temperature=True)

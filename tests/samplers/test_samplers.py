@@ -77,9 +77,7 @@ def drawn_law(table: Tensor, classes: int) -> list[int]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.one_of(st.just(0.0), st.floats(1e-25, 1.0)), min_size=1, max_size=70).filter(lambda q: sum(q) > 0),
-)
+@given(st.lists(st.one_of(st.just(0.0), st.floats(1e-25, 1.0)), min_size=1, max_size=70).filter(lambda q: sum(q) > 0))
 def test_the_table_draws_its_integers_exactly_and_they_are_the_nearest(weights: list[float]) -> None:
     q = checks.law("q", double(*weights) / sum(weights))
     units = alias.whole_units(q)
@@ -673,10 +671,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: drawn([0], 0), "num_negatives is 0"),
     (lambda: drawn([0], hits="drop"), "hits is 'drop'"),
     (lambda: drawn([0], hits="redraw", shared=True), "shared negatives cannot be redrawn"),
-    (
-        lambda: samplers.draw(Categorical(double(0, 1)), [1], 2, hits="redraw"),
-        "label 1 has probability 1 under q",
-    ),
+    (lambda: samplers.draw(Categorical(double(0, 1)), [1], 2, hits="redraw"), "label 1 has probability 1 under q"),
     (lambda: drawn([1], exclude=[[0, 1, 2, 2]]), "hold all classes of q"),
     (lambda: drawn([0], exclude=[[0], [1]]), r"exclude has shape \(2, 1\); it must be \[1, H\], padded by -1"),
     (lambda: drawn([0], exclude=[[7]]), "an excluded id is 7; the 3 classes are 0..2"),
@@ -685,10 +680,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: drawn([0], exclude=[[[1], [2, 0]]]), "exclude must be lists of numbers"),
     (lambda: drawn([0], exclude={0}), "exclude is a set, which has no order"),
     (lambda: drawn([0], exclude=scipy.sparse.csr_array((1, 4))), r"sparse of shape \(1, 4\); it must be \[1, 3\]"),
-    (
-        lambda: drawn([0], exclude=[[0, 1, 1]]),
-        "exclude holds 0 and 1 for each of 3 classes; it must hold the",
-    ),
+    (lambda: drawn([0], exclude=[[0, 1, 1]]), "exclude holds 0 and 1 for each of 3 classes; it must hold the"),
     (lambda: samplers.off_diagonal(torch.zeros(1, 1)), "a square of at least 2 x 2"),
     (lambda: samplers.within_batch([0], double(*Q).log()), "a batch of 1 has no other labels"),
     (lambda: modelled(torch.zeros(2, 3), [0]), r"must be \[B, L\] and \[B\]"),

@@ -45,10 +45,7 @@ def asked(*arguments: str) -> str:
             ("notebook", "run", "one", "-p", "sede=1"),
             "parameter 'sede=1' of notebooks/one.md: expected NAME=VALUE with NAME one of profile, ",
         ),
-        (
-            ("notebook", "run", "one", "-p", "seed=x"),
-            "parameter seed is 'x'; expected a value such as 0",
-        ),
+        (("notebook", "run", "one", "-p", "seed=x"), "parameter seed is 'x'; expected a value such as 0"),
         (("notebook", "run", "one", "-p", "profile=huge"), "profile is 'huge'; expected one of smoke, "),
     ],
 )
