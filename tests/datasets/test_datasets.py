@@ -145,9 +145,6 @@ def untouched(folder: Path) -> Iterator[None]:
     assert state() == before
 
 
-# Where the files are looked for
-
-
 def test_root_is_the_argument_else_the_variable_else_the_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cache: Path
 ) -> None:
@@ -213,9 +210,6 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     for function in (datasets.available, datasets.files, datasets.verify, datasets.fetch):
         with pytest.raises(DataError, match="no data set 'brwon'; there are brown, delicious, digits"):
             function("brwon")
-
-
-# Download
 
 
 def test_fetch_downloads_once(server: Server, tiny: DataFile, cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -310,9 +304,6 @@ def test_a_damaged_file_is_named_and_left(tmp_path: Path, content: bytes, fault:
         for function in (datasets.files, datasets.verify, datasets.fetch):
             with pytest.raises(DataError, match=rf"tiny.bin {fault}.*; delete it, then run: sumexp data fetch tiny"):
                 function("tiny", tmp_path)
-
-
-# Several at once, and the command line
 
 
 class Done(NamedTuple):
@@ -445,9 +436,6 @@ def test_every_registered_file_is_pinned() -> None:
             assert len(Path(file.path).parts) == 2
 
 
-# The catalogue
-
-
 def test_every_data_set_names_its_kind_its_reader_and_what_stands_in_for_it() -> None:
     for name, dataset in datasets.DATASETS.items():
         module, function = dataset.reader.split(".")
@@ -481,9 +469,6 @@ def test_the_users_cache_is_where_the_system_has_it(monkeypatch: pytest.MonkeyPa
     assert str(datasets.user_cache()) == platformdirs.user_cache_dir("sumexp")
 
 
-# Brown
-
-
 def test_brown_by_hand(tmp_path: Path) -> None:
     texts = {
         "brown/cats.txt": "ca01 news\ncr01 humor\n",
@@ -513,9 +498,6 @@ def test_brown_itself(brown: datasets.Corpus) -> None:
     assert len(set(brown.categories)) == 15
     assert (brown.words[0], counts[0]) == ("the", 69_971)
     assert [brown.words[i] for i in brown.tokens[:4]] == ["the", "fulton", "county", "grand"]
-
-
-# Shakespeare, and any running text
 
 
 def test_shakespeare_by_another_count() -> None:
@@ -555,8 +537,6 @@ def test_a_corpus_is_a_running_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'brown' lacks brown/brown\.zip"):
         datasets.corpus("brown", tmp_path)
 
-
-# Delicious, and Mulan's form
 
 HEAD = "@relation r\n\n@attribute w {0,1}\n@ATTRIBUTE len numeric\n@attribute TAG_a {0,1}\n@attribute TAG_b {0,1}\n\n"
 LABELS = (

@@ -22,9 +22,6 @@ def made(counts: list[int], seed: int = 0) -> Labelled:
     return Labelled(pictures(len(labels), seed=seed), labels, pictures(len(counts), seed=1), np.arange(len(counts)), 3)
 
 
-# Profiles
-
-
 def test_the_published_imbalances() -> None:
     # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
     exp = imbalanced_counts("exp", 100, 500, 100)
@@ -57,9 +54,6 @@ def test_imbalances_that_are_none(arguments: tuple[labelled.Imbalance, int, int,
         imbalanced_counts(*arguments)
 
 
-# Cutting
-
-
 def test_what_is_cut_depends_on_the_pixels_alone() -> None:
     data = made([6, 5, 4])
     order = np.random.default_rng(5).permutation(15)
@@ -88,9 +82,6 @@ def test_halving_by_hand() -> None:
     assert halved(old[None, :, :, None])[0, :, :, 0].tolist() == [[1, 1], [255, 0]]
 
 
-# The canonical archive
-
-
 def record(coarse: int, fine: int, pixel: bytes) -> bytes:
     """Red, green and blue planes that are all of one value, but for the second pixel of the red one."""
     red = bytearray(pixel[:1] * 1024)
@@ -113,9 +104,6 @@ def test_the_archive_by_hand(tmp_path: Path) -> None:
     assert data.test[0, 5, 5].tolist() == [255, 0, 0]
 
 
-# npz files
-
-
 def test_arrays_by_hand(tmp_path: Path) -> None:
     small, large = pictures(2, 4), pictures(3, 8, seed=1)
     y = np.array([0, 99, 5], dtype=np.uint8)
@@ -125,9 +113,6 @@ def test_arrays_by_hand(tmp_path: Path) -> None:
     assert (data.train == small).all()
     assert (data.test == halved(large)).all()
     assert (data.train_labels.tolist(), data.test_labels.tolist()) == ([0, 99], [0, 99, 5])
-
-
-# The data themselves
 
 
 def test_cifar_itself() -> None:

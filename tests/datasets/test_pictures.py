@@ -31,9 +31,6 @@ def read(name: str) -> ImageData:
     return datasets.images(name)
 
 
-# IDX
-
-
 def idx(path: Path, shape: tuple[int, ...], values: bytes, magic: bytes = b"\0\0\x08") -> Path:
     lengths = b"".join(length.to_bytes(4, "big") for length in shape)
     path.write_bytes(gzip.compress(magic + bytes([len(shape)]) + lengths + values, 1))
@@ -54,9 +51,6 @@ def test_mnist_is_split_after_50_000_and_a_byte_of_255_is_1(tmp_path: Path) -> N
         assert part.shape == (number, 784)
         assert part.dtype == np.float32
         assert part.min() == part.max() == np.float32(value)
-
-
-# Omniglot
 
 
 def blocks(ink: NDArray[np.bool_], side: int) -> NDArray[np.float64]:
@@ -107,9 +101,6 @@ def test_omniglot_by_hand(tmp_path: Path) -> None:
     assert (pictures[:, :5, :5] == 1).all()
     assert (pictures[:, 6:8, :2] == 1).all()
     assert (pictures[:, 6:8, 3:] == 0).all()
-
-
-# The data sets themselves
 
 
 def test_digits_itself() -> None:

@@ -54,9 +54,6 @@ def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> N
         assert gumbel / normal == pytest.approx(expected, rel=0.01)
 
 
-# -- the set-up -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("noise", FAMILIES)
 def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: Family) -> None:
     config = fits.FitConfig("discrete", noise, seeds=(0, 1, 2, 3), steps=50)
@@ -81,9 +78,6 @@ def test_cold_gumbel_softmax_is_the_softmax(noise: Family) -> None:
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
-
-
-# -- the rival -------------------------------------------------------------------------------------------------------
 
 
 def outcomes(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> list[float]:

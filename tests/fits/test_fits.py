@@ -17,9 +17,6 @@ SMALL = fits.FitConfig("discrete", "gumbel", samples=50, steps=3, seeds=(1, 2))
 EXACT = replace(SMALL, samples=None)
 
 
-# -- targets ----------------------------------------------------------------------------------------------------------
-
-
 def test_the_weights_and_the_binomial_by_hand() -> None:
     assert (fits.published("discrete").p * 46 - torch.tensor([10.0, 1, 5, 1, 10, 10, 1, 6, 1, 1])).abs().max() < 1e-14
     binomial = fits.published("binomial")
@@ -83,9 +80,6 @@ def test_wrong_targets_are_refused() -> None:
         fits.window("poisson", 0.0)
 
 
-# -- objectives -------------------------------------------------------------------------------------------------------
-
-
 def test_objectives_by_hand() -> None:
     q, p = torch.tensor([0.5, 0.5]), torch.tensor([0.8, 0.2])
     expected = {
@@ -115,9 +109,6 @@ def test_slopes_are_gradients_on_the_simplex(objective: objectives.Objective, lo
     (theirs,) = torch.autograd.grad(objectives.value(objective, q, p), theta)
     if q.min() > 1e-30:
         assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5)
-
-
-# -- training ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_fit_equals_torch_adam_on_autograd() -> None:
@@ -186,9 +177,6 @@ def test_scale_temperature_and_rate_are_two_numbers_not_three() -> None:
     wide = fits.train(replace(EXACT, steps=30, scale=2.0, temperatures=(0.2,), rates=(0.02,))).arrays
     assert wide["objective"] == pytest.approx(narrow["objective"], rel=1e-5)
     assert wide["theta"] == pytest.approx(2 * narrow["theta"], rel=1e-5)
-
-
-# -- how far a fit can go ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("noise", [Gaussian(), Gumbel(), Logistic()])

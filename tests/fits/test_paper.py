@@ -52,9 +52,6 @@ def test_no_reading_gives_the_row_discrete() -> None:
         assert not np.any((np.abs(normal / 0.026 - 1) < 0.3) & (np.abs(gumbel / 0.027 - 1) < 0.3))
 
 
-# -- Figures 4 and 9 --------------------------------------------------------------------------------------------------
-
-
 def order(target: targets.Name, finding: State) -> None:
     """Normal minus Gumbel, paired by seed: the last objective, and the steps to the Gumbel's last objective."""
     normal, gumbel = sampled(target, "gaussian"), sampled(target, "gumbel")

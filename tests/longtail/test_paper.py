@@ -26,8 +26,6 @@ from sumexp.datasets.labelled import Imbalance, imbalanced_counts
 from sumexp.functional import CONTRASTIVE
 from tests.complete import State, complete
 
-# -- settings ----------------------------------------------------------------------------------------------------------
-
 
 def test_the_published_profiles() -> None:
     # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
@@ -64,8 +62,6 @@ def test_the_corrected_margin_penalises_positive_cosines() -> None:
     assert CONTRASTIVE.negative(-f).tolist() == [0.25, 0.0]
     assert CONTRASTIVE.positive(torch.tensor(0.25)).item() == 0.5625
 
-
-# -- findings ----------------------------------------------------------------------------------------------------------
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
 BELOW: Published = (None, 0)

@@ -26,9 +26,6 @@ def data() -> Labelled:
     return patterns()
 
 
-# The network
-
-
 class Unit(nn.Module):
     """Two convolutions with batch norms, and what they are added to: He et al.'s option A, without weights."""
 
@@ -131,9 +128,6 @@ def test_the_first_weights() -> None:
     assert torch.equal(initial(changed, 3, 100)["2.8.1.weight"], tensors["2.8.1.weight"])
 
 
-# Pictures
-
-
 def test_pictures_are_cut_out_and_mirrored() -> None:
     picture = torch.arange(1, 10).view(1, 1, 3, 3)
     padded = nn.functional.pad(picture, (4,) * 4).repeat(4, 1, 1, 1)
@@ -172,9 +166,6 @@ def test_a_step_sees_standardised_pictures_cut_anew_in_each_epoch(
     assert 0 < kept < 20
     first, second = torch.cat(seen[:4]), torch.cat(seen[4:])
     assert sum(any(torch.equal(one, other) for other in first) for one in second) < 10  # of 162 cuts of a picture
-
-
-# Training
 
 
 def test_it_learns(data: Labelled) -> None:

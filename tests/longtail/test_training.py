@@ -95,9 +95,6 @@ def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
         train(TINY, replace(data, train=data.train[kept], train_labels=data.train_labels[kept]))
 
 
-# Features
-
-
 def test_features_mirror_with_the_picture(data: Labelled) -> None:
     plain, mirrored, test = features(data.train, data.test, 5)
     assert plain.shape == mirrored.shape == (75, 40)
@@ -124,9 +121,6 @@ def test_patches_of_pictures_from_16_pixels_on_are_of_6(side: int, quadrants: li
     _, _, other = features(train, changed, 20)
     moved = (plain != other).unflatten(1, (40, 4)).any(1)
     assert moved.tolist() == [quadrants] * 50
-
-
-# The grid
 
 
 def test_the_data_of_the_smoke_profile() -> None:

@@ -22,9 +22,6 @@ def counts_of(rows: list[list[float]]) -> sparse.csr_array:
     return sparse.csr_array(np.array(rows, dtype=float))
 
 
-# Counts and splits
-
-
 def test_bigrams_are_counted_within_documents() -> None:
     text = corpus(list("aab"), list("ba"), list("bbbb"))
     assert wordmodel.bigram_counts(text, np.array([0, 1])).toarray().tolist() == [[1, 1], [1, 0]]
@@ -49,9 +46,6 @@ def test_perplexity_of_a_fair_die_is_six() -> None:
     counts = counts_of([[1, 2, 0, 0, 0, 3]])
     assert wordmodel.perplexity(counts, 6 * log(1 / 6)) == pytest.approx(6, rel=1e-15)
     assert wordmodel.perplexity(counts, 3 * log(1 / 2) + 3 * log(1 / 8)) == pytest.approx(4, rel=1e-15)
-
-
-# The loss and its gradients
 
 
 @settings(deadline=None, max_examples=50)
@@ -105,9 +99,6 @@ def test_weights_make_drawn_contexts_stand_for_all() -> None:
         # The weight is Binomial(batch, pi) / (batch pi), with variance (1 - pi) / (batch pi).
         standard_error = sqrt((1 - pi[c]) / (batch * pi[c]) / n_draws)
         assert abs(sums[c] / n_draws - 1) < 5 * standard_error
-
-
-# The fit
 
 
 def fitted(config: WordModelConfig, text: Corpus | None = None) -> WordModel:
@@ -180,9 +171,6 @@ def test_logits_of_any_shape_of_contexts() -> None:
     assert model.index("c") == 2
     with pytest.raises(ValueError, match="'The' is not one of the 4 words"):
         model.index("The")
-
-
-# On the data
 
 
 def test_shakespeare() -> None:

@@ -66,9 +66,6 @@ def test_delicious_itself_has_these_numbers() -> None:
     assert pairs / (train + test) == pytest.approx(per_point, abs=0.011)
 
 
-# -- findings ----------------------------------------------------------------------------------------------------------
-
-
 class Found:
     """The runs on Delicious.
 

@@ -19,8 +19,6 @@ from sumexp.chapters.retrieval.training import Learner, split, train
 from sumexp.datasets.extreme import Extreme, Part
 from tests.retrieval.sorted_lists import precision
 
-# Metrics
-
 
 def test_the_list_of_the_most_frequent_labels_by_hand() -> None:
     # The labels 1 and 2 tie for the places two and three: both come third.
@@ -46,9 +44,6 @@ def test_precision_by_hand() -> None:
     worth = np.array([1.0, 2.0, 4.0, 8.0])
     assert [each.tolist() for each in precision(scores, relevant, 2, worth)] == [[1 / 2, 0], [12 / 2, 1 / 2]]
     assert [each.tolist() for each in precision(scores, relevant, 4, even)] == [[3 / 4, 1 / 4]] * 2
-
-
-# Training
 
 
 def part(examples: int, seed: int) -> Part:

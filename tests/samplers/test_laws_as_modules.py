@@ -176,9 +176,6 @@ def test_a_log_uniform_law_on_unsorted_classes_is_refused_where_counts_say_so() 
         samplers.LogUniform(5, counts=[1])
 
 
-# -- workers --------------------------------------------------------------------------------------------------------
-
-
 class Draws(IterableDataset[torch.Tensor]):
     """Each worker's first forty draws, from a generator that all share or from its own."""
 
