@@ -33,13 +33,7 @@ def complete(
 
 @dataclass(frozen=True)
 class Complete(Generic[Config]):
-    """All runs of a plan.
-
-    Attributes:
-        profile: the profile that asks for them.
-        configs: their settings.
-        runs: the runs, in the same order.
-    """
+    """All runs of a plan, in the order of their settings, and the profile that asks for them."""
 
     profile: str
     configs: Sequence[Config]

@@ -234,11 +234,7 @@ class Slow(Exception):
 
 @contextmanager
 def limited(seconds: float, memory: int = 2 << 30) -> Iterator[None]:
-    """Break off what takes more processor time, and refuse it more memory.
-
-    Raises:
-        Slow: in what takes longer.
-    """
+    """Raise `Slow` in what takes more processor time, and refuse it more memory."""
     running = True
 
     def stop(signum: int, frame: FrameType | None) -> None:

@@ -50,14 +50,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Case:
-    """A task at tiny size.
-
-    Attributes:
-        config: its settings.
-        run: trains it on its data.
-        rounds: the setting that counts steps, or epochs.
-        kept: whether it keeps checkpoints.
-    """
+    """A task at tiny size; `rounds` names the setting that counts steps or epochs, `kept`: it keeps checkpoints."""
 
     config: Any
     run: Callable[..., Result]

@@ -230,13 +230,7 @@ class Generator(torch._C.Generator):
 
 
 class StandIn(TorchDispatchMode):
-    """Within it there is the device, and what crosses to the host is counted.
-
-    Attributes:
-        synchronisations: how often the host waited, by operation.
-        to_host: bytes that came from the device.
-        to_device: bytes that went there.
-    """
+    """Within it there is the device; waits of the host are counted by operation, transfers in bytes."""
 
     _entered: ClassVar[list["StandIn"]] = []
 

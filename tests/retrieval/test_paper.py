@@ -67,13 +67,7 @@ def test_delicious_itself_has_these_numbers() -> None:
 
 
 class Found:
-    """The runs on Delicious.
-
-    Attributes:
-        stated: what a finding rests on.
-        methods: what the runs say of each method.
-        m: the number of negatives.
-    """
+    """The runs on Delicious: what a finding rests on, what they say of each method, the number of negatives m."""
 
     def __init__(self) -> None:
         plans = {name: grids.PLANS[name]["delicious"] for name in ("paper", "cpu")}

@@ -17,10 +17,7 @@ def draws(*shape: int, seed: int) -> Tensor:
 def trained(scale: float, start: float, rate: float) -> tuple[Tensor, Tensor]:
     """Losses of ten steps of Adam, noise of a scale at temperature scale * tau, and the logits divided by the scale.
 
-    Args:
-        scale: of the noise.
-        start: factor on the initial weights and biases of the encoder's last layer.
-        rate: factor on the step length of that layer.
+    Of the encoder's last layer, `start` multiplies initial weights and biases, `rate` the step length.
     """
     members = [Member("gaussian", scale, "exact", CATEGORIES)]
     own = stack.initial(members, PIXELS, VARIABLES, 8, torch.float64)
