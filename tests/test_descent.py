@@ -58,8 +58,7 @@ def test_the_cosine_is_torch_s(steps: int) -> None:
 
 
 def test_the_mean_of_losses_is_taken_in_float64_in_their_order() -> None:
-    losses = torch.tensor([[1.0, 2e8], [3.0, 1.0]])
-    assert descent.mean(losses).tolist() == [2.0, 100_000_000.5]
+    assert descent.mean(torch.tensor([[1.0, 2e8], [3.0, 1.0]])).tolist() == [2.0, 100_000_000.5]
 
 
 def test_generators_of_two_purposes_differ() -> None:
@@ -68,8 +67,7 @@ def test_generators_of_two_purposes_differ() -> None:
         torch.rand(1, generator=descent.generator(5, purpose, epoch)).item() for purpose in purposes for epoch in (0, 1)
     ]
     assert len(set(first)) == 2 * len(purposes)
-    again = torch.rand(1, generator=descent.generator(5, "weights")).item()
-    assert again == first[0]
+    assert torch.rand(1, generator=descent.generator(5, "weights")).item() == first[0]
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.kept])

@@ -51,8 +51,7 @@ LIBRARY = {
 
 
 def scores() -> Tensor:
-    generator = torch.Generator().manual_seed(0)
-    return torch.randn(4, 4, generator=generator, dtype=torch.float64)
+    return torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
 def tensors(found: Any) -> Iterator[Tensor]:

@@ -200,10 +200,8 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
     path = tmp_path / "a.csv"
     path.write_text("movie,count\n1,30\n2,10\n3,20\n")  # 1-based
     np.save(tmp_path / "s.npy", np.zeros((1, 3)))
-    wrong = (
-        "a.csv, as the columns of --scores: the 3 ids of 'movie' run from 1 to 3, not from 0 to 2; number them so, or"
-    )
-    assert wrong in fails(capsys, path, "-m", 2, "--scores", tmp_path / "s.npy")
+    wrong = "as the columns of --scores: the 3 ids of 'movie' run from 1 to 3, not from 0 to 2; number them so, or"
+    assert f"a.csv, {wrong}" in fails(capsys, path, "-m", 2, "--scores", tmp_path / "s.npy")
     main([str(path), "-m", "2"])  # for counts alone the order is of no account
     main([str(path), "-m", "2", "--scores", str(tmp_path / "s.npy"), "--ids", "position"])
     assert "classes by position; not read: 'movie' (0: 30, 1: 10, 2: 20)" in " ".join(capsys.readouterr().out.split())
@@ -222,9 +220,8 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
     assert "; 'all' has as many as all others: is it their total?, in the order" in inputs.tally(path).says
     path.write_text("genre,count\nrock,3\nfolk,4\n")
     assert inputs.tally(path).says.endswith("ids are 'genre', in the order of the file (rock: 3, folk: 4)")
-    line = fails(
-        capsys, path, "-m", 1, "--scores", tmp_path / "s.npy"
-    )  # popular first, and the columns by the alphabet
+    # Popular first, and the columns by the alphabet.
+    line = fails(capsys, path, "-m", 1, "--scores", tmp_path / "s.npy")
     assert line.endswith("the rows are named by 'genre'; if they are in that order, say --ids genre")
     main([str(path), "-m", "1", "--sampler", "uniform", "--ids", "genre"])
     path.write_text("label\n1\n2\n2\n")

@@ -35,6 +35,5 @@ def test_a_batch_decides_nothing_with_importance_weights(m: int) -> None:
         assert found.tolist() == pytest.approx([wanted] * len(drawn), rel=1e-14)
         full = functional.cross_entropy(LOG_PI[None], torch.tensor([y])).item()
         assert full == pytest.approx(math.log(1 / p), rel=1e-14)
-        assert wanted - full == pytest.approx(
-            math.log1p(p), rel=1e-12
-        )  # at most pi: it matters where labels are frequent
+        # At most pi: it matters where labels are frequent.
+        assert wanted - full == pytest.approx(math.log1p(p), rel=1e-12)

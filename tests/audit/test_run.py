@@ -245,8 +245,7 @@ def test_one_negative_has_no_halves() -> None:
 
 
 def test_classes_without_labels_are_kept() -> None:
-    counts = np.concatenate([COUNTS, [0, 0]])
-    result = audit(counts, sampler="uniform", weights="relative", m=9)
+    result = audit(np.concatenate([COUNTS, [0, 0]]), sampler="uniform", weights="relative", m=9)
     assert (result.classes, result.labelled, result.verdict) == (202, 200, "right")
 
 

@@ -134,14 +134,11 @@ def test_hard_by_enumeration(beta: float) -> None:
     scores = _minimum("hard", scheme, setup, PRIOR, ALL)(TRUTH)
     is_least(lambda values: chance @ enumerated.hard(beta)(values, counts, log_q) @ truth, scores, abs=1e-8)
     found = learned(COUNTS, scheme, m=3, scores=np.log(TRUTH)[None])
-    assert found.scheme.kl == pytest.approx(enumerated_kl(enumerated.hard(beta), log_q, truth, 3))
+    learned_log_p = enumerated.estimate(enumerated.hard(beta), truth.log(), log_q, 3).log_f
+    assert found.scheme.kl == pytest.approx(float(truth @ (truth.log() - learned_log_p)))
     assert (found.verdict, found.served) == ("wrong", "")
     assert found.scheme.title == f"{scheme}, within-batch, m = 3, hits keep"
     assert "search    the loss is not convex: a lower minimum than the one found is not excluded" in found.lines()
-
-
-def enumerated_kl(loss: enumerated.Loss, log_q: Tensor, truth: Tensor, m: int) -> float:
-    return float(truth @ (truth.log() - enumerated.estimate(loss, truth.log(), log_q, m).log_f))
 
 
 def test_given_that_no_draw_is_a_hit_refined_is_importance_with_hits_redrawn() -> None:

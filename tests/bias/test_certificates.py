@@ -108,8 +108,7 @@ def test_theorem_by_an_infeasible_system(n: int, k: int) -> None:
 @settings(max_examples=60, deadline=None)
 def test_no_law_on_distinct_indices_helps(data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 4))
-    k = data.draw(st.integers(1, n - 1))
-    tuples = list(permutations(range(n), k))
+    tuples = list(permutations(range(n), data.draw(st.integers(1, n - 1))))
     parts = data.draw(st.lists(st.integers(0, 5), min_size=len(tuples), max_size=len(tuples)).filter(any))
     law = {drawn: Q(part, sum(parts)) for drawn, part in zip(tuples, parts, strict=True)}
     certificate = certificates.certify(reading.fixed(law), (1,) * n, (3,) * n)

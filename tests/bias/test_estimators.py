@@ -6,7 +6,6 @@ known: a false alarm has probability below 1e-7 where the central limit theorem 
 
 import math
 from collections import Counter
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -27,10 +26,6 @@ A = (Q(1), Q(3), Q(1, 2), Q(2))
 HALVES = estimators.roulette([1, Q(1, 2), Q(1, 4), Q(1, 8)])
 
 
-def table(log_a: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
-    return lambda rows, indices: log_a[indices]
-
-
 @pytest.mark.claim("bias-conclusion", shows="counterexample", evidence="exact")
 def test_a_roulette_is_unbiased_with_1_875_reads() -> None:
     # B8. n = 4, 1 + 1/2 + 1/4 + 1/8 reads on average, mean exactly 1/(1 + 1 + 3 + 1/2 + 2) = 2/15.
@@ -46,8 +41,7 @@ def test_a_roulette_is_unbiased_with_1_875_reads() -> None:
 def test_unbiased_as_soon_as_all_are_read_with_positive_probability(a: list[Fraction], data: st.DataObject) -> None:
     steps = data.draw(st.lists(st.fractions(Q(1, 5), 1, max_denominator=5), min_size=3, max_size=3))
     survival = [Q(1), steps[0], steps[0] * steps[1], steps[0] * steps[1] * steps[2]]
-    roulette = estimators.roulette(survival)
-    assert estimators.moments(roulette, a)[0] == softmax(a)
+    assert estimators.moments(estimators.roulette(survival), a)[0] == softmax(a)
     for antithetic in (False, True):
         schedule = estimators.Schedule((1, 2, 4), (Q(1), steps[0], steps[0] * steps[1]), antithetic)
         assert estimators.moments(schedule, a)[0] == softmax(a)
@@ -128,9 +122,8 @@ def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:
 
 @pytest.mark.parametrize("schedule", [HALVES, estimators.dyadic(4, 1), estimators.dyadic(4, 1.5, False)])
 def test_draws_have_the_exact_law(schedule: estimators.Schedule) -> None:
-    log_a = log_of(A)
-    size = 40_000
-    draws = estimators.sample(schedule, table(log_a), size, generator=torch.Generator().manual_seed(0))
+    log_a, size, source = log_of(A), 40_000, torch.Generator().manual_seed(0)
+    draws = estimators.sample(schedule, lambda rows, indices: log_a[indices], size, generator=source)
     expected = {(round(float(t), 9), reads): p for (t, reads), p in estimators.law(schedule, A).items()}
     got = Counter(zip([round(t, 9) for t in draws.value.tolist()], draws.reads.tolist(), strict=True))
     assert got.keys() <= expected.keys()
@@ -168,8 +161,7 @@ def test_distinct_indices_are_uniform(n: int, count: int) -> None:
     cells = torch.bincount(drawn[:, 0] * n + drawn[:, 1], minlength=n * n).view(n, n).double()
     assert cells.diagonal().sum() == 0
     expected = size / (n * (n - 1))
-    off = cells[~torch.eye(n, dtype=torch.bool)]
-    assert (off - expected).abs().max() < 5.5 * expected**0.5 + 3
+    assert (cells[~torch.eye(n, dtype=torch.bool)] - expected).abs().max() < 5.5 * expected**0.5 + 3
 
 
 @pytest.mark.parametrize("n", [4, 16, 64])

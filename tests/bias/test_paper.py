@@ -52,8 +52,7 @@ def test_gradient_in_a_negative_is_minus_its_softmax() -> None:
 def test_descending_the_printed_loss_makes_the_target_less_likely() -> None:
     # B14. Its slope in the target's logit is 1 - softmax > 0: a step of descent lowers that logit. At n = 1, both
     # logits 0, one step of size 1 takes the target from probability 1/2 to 1/(1 + e^{1/2} e^{1/2}) = 1/(1 + e).
-    slope = sp.diff(y - sp.log(sp.exp(y) + S), y)
-    assert sp.simplify(slope - S / (S + sp.exp(y))) == 0  # positive
+    assert sp.simplify(sp.diff(y - sp.log(sp.exp(y) + S), y) - S / (S + sp.exp(y))) == 0  # positive
     target, negative = 0 - sp.Rational(1, 2), 0 + sp.Rational(1, 2)
     after = sp.exp(target) / (sp.exp(target) + sp.exp(negative))
     assert sp.simplify(after - 1 / (1 + sp.E)) == 0

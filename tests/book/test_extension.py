@@ -95,9 +95,8 @@ def test_a_colon_in_the_text_on_a_value_makes_no_type_of_what_stands_before_it()
     assert GoogleDocstring(text, what="data").lines() == [text]
     fields = [":ivar q: the law", ":vartype q: numpy.ndarray[tuple[Any, ...], numpy.dtype[numpy.float64]]"]
     extension("pages")["name_fields"](None, "class", "Setup", None, {}, fields)
-    assert (
-        extension("pages")["array_types"]("x: NDArray[numpy.int64]") == "x: numpy.typing.NDArray[numpy.int64]"
-    )  # NumPy 2.5
+    # NumPy 2.5:
+    assert extension("pages")["array_types"]("x: NDArray[numpy.int64]") == "x: numpy.typing.NDArray[numpy.int64]"
     assert fields == [":ivar q: the law", ":vartype q: numpy.typing.NDArray[numpy.float64]"]
 
 
@@ -112,10 +111,9 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
             """Their sum."""
             return self.first + self.second
 
-    members = {"first": Pair.first, "second": Pair.second, "both": Pair.both}
     found = {
         name: extension("pages")["leave_out_fields"](None, "class", name, one, False, {})
-        for name, one in members.items()
+        for name, one in {"first": Pair.first, "second": Pair.second, "both": Pair.both}.items()
     }
     assert found == {"first": True, "second": True, "both": None}
 

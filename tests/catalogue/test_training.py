@@ -25,8 +25,7 @@ def test_parts_share_no_pair_and_make_up_all_of_them() -> None:
     assert sum(part.astype(int) for part in parts).max() == 1
     assert (sum(part.astype(int) for part in parts[:3]) != given.train.astype(int)).nnz == 0
     assert (PARTS.public != given.test).nnz == 0
-    other = pairs.load("synthetic", 60, 1, 1)
-    assert (other.held != PARTS.held).nnz > 0
+    assert (pairs.load("synthetic", 60, 1, 1).held != PARTS.held).nnz > 0
 
 
 def test_items_that_are_taken_too_seldom_are_left_out() -> None:

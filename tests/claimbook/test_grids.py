@@ -103,8 +103,7 @@ def half_done(number: int) -> Path:
 
 def test_a_job_lies_where_the_notebook_looks() -> None:
     [first, *_] = tiny("smoke", lambda name: False)
-    run = grids.run(first, "cpu")
-    assert wanted(0).key == run.key == runs.cached(task, Config(0)).key
+    assert wanted(0).key == grids.run(first, "cpu").key == runs.cached(task, Config(0)).key
     assert CALLS == [0]
 
 

@@ -56,8 +56,7 @@ def test_the_advantage_is_that_of_a_longer_first_step(target: targets.Name) -> N
 
 @pytest.mark.parametrize("noise", FAMILIES)
 def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: Family) -> None:
-    config = fits.FitConfig("discrete", noise, seeds=(0, 1, 2, 3), steps=50)
-    drawn = fits.train(config).arrays
+    drawn = fits.train(fits.FitConfig("discrete", noise, seeds=(0, 1, 2, 3), steps=50)).arrays
     exact = fits.train(fits.FitConfig("discrete", noise, samples=None, steps=50)).arrays
     p = fits.published("discrete").p
     uniform = -(p.log().mean() + torch.tensor(10.0).log())  # sum of (1/10) log((1/10)/p)

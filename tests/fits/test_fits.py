@@ -154,8 +154,7 @@ def test_the_objective_of_draws_is_near_the_exact_one() -> None:
     config = replace(SMALL, samples=500, steps=1, seeds=tuple(range(400)))
     found = fits.train(config).arrays["objective"][0, 0, :, 0]
     exact = fits.train(replace(EXACT, steps=1)).arrays["objective"][0, 0, 0, 0]
-    uniform = torch.full((10,), 0.1, dtype=torch.float64)
-    above = exact + reach.excess(uniform, Gumbel(), 0.1, 500)
+    above = exact + reach.excess(torch.full((10,), 0.1, dtype=torch.float64), Gumbel(), 0.1, 500)
     assert abs(found.mean() - above) < 5 * found.std() / math.sqrt(400)
     # and the excess is most of the nine degrees of freedom over twice the samples
     assert 0.8 * 9 / 1000 < above - exact < 9 / 1000

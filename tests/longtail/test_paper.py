@@ -40,8 +40,7 @@ def test_the_published_profiles() -> None:
 
 def test_a_batch_of_512_has_511_other_labels() -> None:
     # With the positive's own place left out there are 511 negatives to take, and m = 512 is asked for on ImageNet-LT.
-    labels = torch.arange(512)
-    negatives = samplers.within_batch(labels, torch.full((1000,), -np.log(1000.0)))
+    negatives = samplers.within_batch(torch.arange(512), torch.full((1000,), -np.log(1000.0)))
     assert negatives.ids.shape == (512, 511)
 
 

@@ -81,8 +81,7 @@ def test_ties_at_the_top_are_errors(data: Labelled) -> None:
     for tensor in one.parameters.values():
         tensor.data.zero_()
     one.parameters["out_bias"].data[0, 0, 2] = 1.0
-    x = torch.zeros(4, 40)
-    found = one.errors(x, torch.tensor([0, 1, 2, 2]))
+    found = one.errors(torch.zeros(4, 40), torch.tensor([0, 1, 2, 2]))
     assert found[0].tolist() == [1, 1, 0, 0]  # a class without test pictures has no error
     assert found[1].tolist() == [1, 1, 1, 0]
 
@@ -119,8 +118,7 @@ def test_patches_of_pictures_from_16_pixels_on_are_of_6(side: int, quadrants: li
     changed[:, 5, 5] ^= 128
     _, _, plain = features(train, train, 20)
     _, _, other = features(train, changed, 20)
-    moved = (plain != other).unflatten(1, (40, 4)).any(1)
-    assert moved.tolist() == [quadrants] * 50
+    assert (plain != other).unflatten(1, (40, 4)).any(1).tolist() == [quadrants] * 50
 
 
 def test_the_data_of_the_smoke_profile() -> None:

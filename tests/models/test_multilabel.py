@@ -39,8 +39,7 @@ def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
     cosine = 2 * torch.rand(3, 6, generator=generator, dtype=torch.float64) - 1
     cosine[0, 0], cosine[1, 1] = -1, 1
     for loss in LOSSES:
-        config = replace(TINY, loss=loss, scale=9.0, margin=0.4)
-        found = multilabel.label_losses(9 * cosine, config)
+        found = multilabel.label_losses(9 * cosine, replace(TINY, loss=loss, scale=9.0, margin=0.4))
         for i in range(6):
             labels = torch.full((3,), i)
             own = cosine[:, i]

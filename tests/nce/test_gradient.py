@@ -227,8 +227,7 @@ def test_all_negatives_need_a_constant_partition(case: tuple[list[Fraction], lis
 @pytest.mark.claim("nce-small-modification", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("m", [1, 4, 64])
 def test_the_gradient_is_unbiased_for_noise_like_the_model_alone(m: int) -> None:
-    generator = torch.Generator().manual_seed(5)
-    theta = 2 * torch.randn(50, generator=generator, dtype=torch.float64)
+    theta = 2 * torch.randn(50, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     full = full_gradient(theta)
     others = torch.where(torch.arange(50) == T, -math.inf, theta)
     assert torch.allclose(expected_gradient(theta, m, others.log_softmax(0)), full, atol=1e-12)

@@ -57,8 +57,7 @@ def mixtures(table: Table, law: list[Fraction], count: int) -> Table:
 
 def divergences(table: Table, law: list[Fraction], count: int) -> tuple[LogSum, LogSum]:
     of_x, _ = rational.marginals(table)
-    mixed = mixtures(table, law, count)
-    rows = list(zip(of_x, conditional(table), mixed, strict=True))
+    rows = list(zip(of_x, conditional(table), mixtures(table, law, count), strict=True))
     true = rational.total((weight, rational.divergence(row, m)) for weight, row, m in rows)
     return true, rational.total((weight, rational.divergence(law, m)) for weight, _, m in rows)
 

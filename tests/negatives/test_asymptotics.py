@@ -186,8 +186,7 @@ def test_relative_weights_have_no_eta_free_of_m() -> None:
 
 @pytest.mark.claim("negatives-theorem-3-snr", shows="statement", evidence="exact")
 def test_no_variance_no_error_and_more_variance_more_error() -> None:
-    model = tuple(v / sum(VALUES) for v in VALUES)
-    q, w = reference.scheme(model, 1, 2, "importance", "redraw")
+    q, w = reference.scheme(tuple(v / sum(VALUES) for v in VALUES), 1, 2, "importance", "redraw")
     assert {weighted_sum(counts, w, VALUES) for _, counts in reference.draws(q, 2)} == {sum(VALUES) - 1}
     # Between that law and the uniform one: sigma^2/mu^2 rises, and so does the error of 4 negatives.
     logits = log_of(VALUES)

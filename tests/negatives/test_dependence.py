@@ -77,8 +77,7 @@ def test_single_negatives_then_suffice(q: tuple[Fraction, ...], coins: tuple[Fra
 @pytest.mark.claim("sumexp-single-negatives", shows="statement", evidence="exact")
 def test_distinct_ids_need_not_satisfy_the_condition() -> None:
     """Drawn until three differ, two frequent classes can be *positively* correlated (Alexander, 1989)."""
-    q = tuple(Q(n, 101) for n in (70, 28, 1, 1, 1))
-    chance = successive(q, 3)
+    chance = successive(tuple(Q(n, 101) for n in (70, 28, 1, 1, 1)), 3)
     correlated = []
     for i, j in combinations(range(5), 2):
         both = sum((p for a, p in chance.items() if {i, j} <= set(a)), Q(0))

@@ -77,10 +77,9 @@ def test_each_further_negative_informs_and_the_bounds_hold(p: Law, q: Law, m: in
 def test_negatives_from_the_true_law_cost_a_factor_of_one_plus_one_over_m() -> None:
     log_p = log_of((Q(1, 2), Q(3, 10), Q(1, 5)))
     for m in (1, 2, 7, 100):
-        factor = Q(m + 1, m)
         torch.testing.assert_close(
             variance(information(log_p, log_p, m)),
-            float(factor) * variance(full_information(log_p)),
+            float(Q(m + 1, m)) * variance(full_information(log_p)),
             rtol=1e-10,
             atol=1e-12,
         )

@@ -65,8 +65,7 @@ def test_a_class_that_is_never_drawn_has_weights_of_zero_as_a_label(hits: sample
     """Relative weights q_y / q_j with q_y = 0: the loss is log 1. The other two lose what they lose without it."""
     scores = torch.tensor([0.5, -1.0, 3.0], dtype=torch.float64)
     two = torch.tensor([0.25, 0.75], dtype=torch.float64).log()
-    three = torch.cat([two, two.new_tensor([-math.inf])])
-    got = of_draws(three, 3, hits)(scores)
+    got = of_draws(torch.cat([two, two.new_tensor([-math.inf])]), 3, hits)(scores)
     assert got[2] == 0
     torch.testing.assert_close(got[:2], of_draws(two, 3, hits)(scores[:2]), rtol=1e-11, atol=0)
 
@@ -74,7 +73,6 @@ def test_a_class_that_is_never_drawn_has_weights_of_zero_as_a_label(hits: sample
 def test_very_many_draws() -> None:
     """So many draws that the sampled gradient is the full one."""
     many = negatives.scheme(GOOD, 1, np.int64(2**53), "importance")  # type: ignore[arg-type]
-    moments = negatives.gradient_moments(LOGITS, many)
-    assert moments.bias.abs().max() < 1e-12
+    assert negatives.gradient_moments(LOGITS, many).bias.abs().max() < 1e-12
     mean, _ = negatives.group_moments(LOGITS, many, torch.tensor([[True, False, True, True]]))
     assert mean.item() == pytest.approx(1 - LOGITS.softmax(-1)[1].item(), rel=1e-12)

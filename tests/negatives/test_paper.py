@@ -71,17 +71,13 @@ def test_both_losses_write_as_many_elements_as_labels_and_every_score_matters(lo
     assert bool((slopes != 0).all())
 
 
-def law_of(values: list[Fraction]) -> reference.Law:
-    return tuple(value / sum(values) for value in values)
-
-
 @pytest.mark.claim("negatives-lemma-1-mean", shows="statement", evidence="exact")
 @pytest.mark.claim("negatives-lemma-1-var", shows="statement", evidence="exact")
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(positive, positive, positive), min_size=2, max_size=4), st.integers(1, 4))
 def test_lemma_1(terms: list[tuple[Fraction, Fraction, Fraction]], m: int) -> None:
     # The classes are the negatives, q_y = 0; phi(f_y) is a constant and left out.
-    q = law_of([t[0] for t in terms])
+    q = tuple(t[0] / sum(t[0] for t in terms) for t in terms)
     w, values = [t[1] for t in terms], [t[2] for t in terms]
     rho = [m * p * weight for p, weight in zip(q, w, strict=True)]
     total = sum((r * v for r, v in zip(rho, values, strict=True)), Q(0))

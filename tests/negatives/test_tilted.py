@@ -31,8 +31,7 @@ def risk(tau: float, beta: float) -> Callable[[Tensor], Tensor]:
 @pytest.mark.parametrize("tau, beta", [(0, 0), (0.3, 0), (0, 0.5), (0.3, 2.0)])
 def test_descent_from_random_scores_ends_at_the_stationary_point(tau: float, beta: float) -> None:
     expected = tilted(P, Q, tau=tau, beta=beta)
-    slope = torch.autograd.functional.jacobian(risk(tau, beta), expected)
-    assert slope.abs().max() < 1e-12
+    assert torch.autograd.functional.jacobian(risk(tau, beta), expected).abs().max() < 1e-12
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):
         f = (2 * torch.randn(4, generator=generator, dtype=torch.float64)).requires_grad_()
@@ -64,8 +63,7 @@ def test_neither_tau_nor_beta_changes_the_order(labels: list[int], drawn: list[i
     counts = torch.tensor(labels).double(), torch.tensor(drawn[: len(labels)]).double()
     log_p, log_q = (torch.log(n / n.sum()) for n in counts)
     got = tilted(log_p, log_q, tau=share * (log_q - log_p).min().exp().item(), beta=beta)
-    order = (log_p - log_q).argsort()
-    assert (got[order].diff() > -1e-12).all()
+    assert (got[(log_p - log_q).argsort()].diff() > -1e-12).all()
     floor = math.log(beta / (1 + beta)) if beta else -math.inf
     assert (got > floor - 1e-12).all()
 

@@ -27,8 +27,7 @@ def enumerated_risk(problem: Problem, weights: Tensor) -> Tensor:
     logits, classes = problem.features @ weights, problem.classes
     total = torch.zeros((), dtype=torch.float64)
     for row, label in zip(logits, problem.labels.tolist(), strict=True):
-        others = [c for c in range(classes) if c != label]
-        for drawn in product(others, repeat=problem.m):
+        for drawn in product([c for c in range(classes) if c != label], repeat=problem.m):
             x = sum((row[c] - row[label]).exp() * (classes - 1) / problem.m for c in drawn)
             total = total + torch.log1p(x) / (classes - 1) ** problem.m
     return total / len(logits) + problem.penalty / 2 * weights.square().sum()

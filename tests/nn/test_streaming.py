@@ -85,8 +85,7 @@ def test_fading_counts_have_a_floor() -> None:
     high; in the mean of 100 ids up to .05 more, with a standard error of .003."""
     stream, source = StreamingLogQ(101, kind="count", rate=1e-4), seeded(7)
     for _ in range(20):
-        drawn = torch.randint(100_000, (10_000,), generator=source)
-        stream.update(drawn.clamp_max(100))
+        stream.update(torch.randint(100_000, (10_000,), generator=source).clamp_max(100))
     off = stream(range(100)) - math.log(1e-5)
     assert off.min().item() >= math.log(10) - 1e-6
     assert off.mean().item() == pytest.approx(2.33, abs=0.03)

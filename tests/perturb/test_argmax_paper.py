@@ -316,8 +316,7 @@ def test_sub_gradients_by_three_criteria(gap: Fraction, p: Fraction, other: Frac
     conjugate = max(p * t - discrete.potential([t, Q(0)], SIGNS) for t in map(Q, (-2, 0, 2)))
     assert inside == by_slope == (conjugate == p * gap - value)
     if inside:  # and p lies in dom f*
-        moved = [other, Q(0)]
-        assert discrete.potential(moved, SIGNS) >= value + p * (other - gap)
+        assert discrete.potential([other, Q(0)], SIGNS) >= value + p * (other - gap)
 
 
 @pytest.mark.claim("perturb-cor-8-2", shows="statement", evidence="exact")

@@ -41,8 +41,7 @@ def test_agrees_with_the_rule_of_each_row(noise: batched.Common, classes: int) -
     assert relative(batched.probabilities(theta.float(), noise), exact, 1e-6) < 3e-5
     # Float32 rounds theta itself, which moves small probabilities; the large ones keep their digits.
     assert relative(batched.probabilities(theta.float(), noise), exact, 0.1) < 3e-6
-    log_q = batched.log_probabilities(theta, noise)
-    assert relative(log_q.exp(), exact, 1e-18) < 1e-12
+    assert relative(batched.log_probabilities(theta, noise).exp(), exact, 1e-18) < 1e-12
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 3e-7), (torch.float64, 2e-16)])
@@ -125,8 +124,7 @@ def test_properties(noise: batched.Common, dtype: torch.dtype, values: list[floa
     epsilon = {torch.float32: 3e-6, torch.float64: 1e-13}[dtype]
     p = batched.probabilities(theta, noise)
     assert abs(p.sum().item() - 1) < epsilon
-    order = theta.argsort()
-    assert bool((p[order].diff() >= -epsilon).all())  # a larger parameter wins more often
+    assert bool((p[theta.argsort()].diff() >= -epsilon).all())  # a larger parameter wins more often
     log_q = batched.log_probabilities(theta, noise)
     assert bool(torch.isfinite(log_q).all())
     assert (log_q.exp() - p).abs().max() < epsilon

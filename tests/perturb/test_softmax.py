@@ -129,8 +129,7 @@ def test_small_temperature_approaches_perturb_argmax(noise: Noise) -> None:
         assert (softmax.mean(THETA, noise, 0.05) - argmax.probabilities(THETA, noise)).abs().max() < 2e-2
         # max <= tau lse(./tau) <= max + tau log d
         assert 0 < softmax.potential(THETA, noise, 0.05) - argmax.potential(THETA, noise) < 0.05 * math.log(4)
-    large = softmax.mean(THETA, noise, 1e4)
-    assert (large - 0.25).abs().max() < 1e-4
+    assert (softmax.mean(THETA, noise, 1e4) - 0.25).abs().max() < 1e-4
 
 
 def test_mean_zero_gumbel_only_moves_the_potential() -> None:
@@ -162,8 +161,7 @@ def test_extreme_parameters_give_probabilities(values: list[float], noise: Noise
 
 
 def test_batches_and_types() -> None:
-    generator = torch.Generator().manual_seed(0)
-    theta = torch.randn(3, 5, 7, generator=generator, dtype=torch.float64)
+    theta = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     whole = softmax.mean(theta, Gaussian(), 0.9)
     assert (whole[1, 2] - softmax.mean(theta[1, 2], Gaussian(), 0.9)).abs().max() < 1e-15
     assert softmax.potential(theta).shape == (3, 5)

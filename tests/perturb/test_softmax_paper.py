@@ -83,8 +83,7 @@ def test_the_gumbel_softmax_is_a_probability_vector() -> None:
     y = sp.symbols("y1:5", positive=True)
     assert sp.simplify(sum(x / sum(y) for x in y)) == 1
     assert all((x / sum(y)).is_positive for x in y)
-    p = softmax.mean(vector(3, 0, -2, 1))
-    assert abs(p.sum().item() - 1) < 1e-14
+    assert abs(softmax.mean(vector(3, 0, -2, 1)).sum().item() - 1) < 1e-14
 
 
 @pytest.mark.claim("perturb-lse-gradient", shows="statement", evidence="proof")
@@ -198,8 +197,7 @@ def test_the_half_space_misses_a_gumbel_softmax() -> None:
     # The second way: a grid over the half space, everything at least as far.
     grid = torch.cartesian_prod(torch.linspace(-6, 6, 25).double(), torch.linspace(-6, 6, 25).double())
     theta = torch.cat([grid, torch.zeros(len(grid), 1).double()], -1)
-    inside = theta[HALF.contains(theta)]
-    assert (softmax.mean(inside) - target).norm(dim=-1).min() > distance - 1e-9
+    assert (softmax.mean(theta[HALF.contains(theta)]) - target).norm(dim=-1).min() > distance - 1e-9
 
 
 @pytest.mark.claim("perturb-thm-4-1", shows="correction", evidence="proof")
@@ -298,8 +296,7 @@ def test_hessian_is_positive_on_the_quotient(noise: Noise) -> None:
     theta = 2 * torch.randn(2 if noise == Cauchy() else 10, 3, generator=torch.Generator().manual_seed(2)).double()
     assert bool((smallest_eigenvalue(theta, noise) > 1e-5).all())
     assert (softmax.hessian(theta, noise).sum(-1)).abs().max() < 1e-15
-    weights = softmax.pair_moments(theta, noise)
-    assert bool((weights > 0).all())
+    assert bool((softmax.pair_moments(theta, noise) > 0).all())
 
 
 @pytest.mark.claim("perturb-thm-4-3", shows="statement", evidence="quadrature")
@@ -327,7 +324,6 @@ def test_a_learner_on_the_half_space_stops_short_of_its_target() -> None:
 
 
 def test_a_learner_on_the_half_space_reaches_what_it_contains() -> None:
-    target = softmax.mean(vector(-1, 0.5, 0.3))
-    assert descend(target, HALF, steps=400).divergence[-1] < 1e-9
+    assert descend(softmax.mean(vector(-1, 0.5, 0.3)), HALF, steps=400).divergence[-1] < 1e-9
     with pytest.raises(ValueError, match="boundary"):
         descend(vector(1, 0, 0))

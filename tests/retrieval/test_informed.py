@@ -51,8 +51,7 @@ def test_features_of_so_many_pairs_are_frequent(monkeypatch: pytest.MonkeyPatch)
     # 49 examples have the first feature, 50 the second, one the third, and each has one label.
     features = np.array([[i < 49, True, i == 0] for i in range(50)], np.float32)
     labels = np.array([[i % 5 == j for j in range(5)] for i in range(50)])
-    part = Part(csr_array(features), csr_array(labels))
-    data = SimpleNamespace(counts=labels.sum(0), train=part)
+    data = SimpleNamespace(counts=labels.sum(0), train=Part(csr_array(features), csr_array(labels)))
     monkeypatch.setattr(informed, "load", lambda _: data)
     found = explain(Informed("shakespeare", (Method("softmax", "batch", "relative", 2, "keep"),), 3)).arrays
     assert found["features"].tolist() == [1]

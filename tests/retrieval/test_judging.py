@@ -19,8 +19,7 @@ from tests.retrieval.test_retrieval import DATA
 def test_places_by_hand() -> None:
     scores = torch.tensor([[5.0, 3.0, 3.0, 3.0, 3.0, 1.0]])
     label = np.array([0, 2, 4, 5])
-    worth = np.array([1.0, 2.0, 1.5, 9.0])
-    reach, place = ranks(scores, np.zeros(4, np.int64), label, worth, 6)
+    reach, place = ranks(scores, np.zeros(4, np.int64), label, np.array([1.0, 2.0, 1.5, 9.0]), 6)
     assert reach.tolist() == [1, 5, 5, 6]
     # Of the four that tie the two of others come first, then label 4, which is worth less than label 2.
     assert place.tolist() == [1, 5, 4, 6]
@@ -57,8 +56,7 @@ def random_scores(seed: int, labels: int, falls: float) -> tuple[Extreme, Tensor
     """Examples of 0 to 8 labels, some of which do not occur in training; whole scores, few of which tie at the top."""
     source = np.random.default_rng(seed)
     own = source.random((40, labels)) < source.random((40, 1)) * 8 / labels
-    counts = source.integers(0, 30, labels)
-    trained = np.arange(30)[:, None] < counts
+    trained = np.arange(30)[:, None] < source.integers(0, 30, labels)
     train, test = (Part(csr_array(np.ones((len(one), 1), np.float32)), csr_array(one)) for one in (trained, own))
     return Extreme(train, test), torch.from_numpy(source.geometric(falls, (40, labels))).float()
 

@@ -101,8 +101,7 @@ def test_every_unit_of_a_small_table_is_reached_by_its_bits() -> None:
 
 def test_the_reported_law_is_that_of_the_table() -> None:
     sampler = Categorical(double(0.5, 0.3, 0.2))
-    units = drawn_law(sampler.table, 3)
-    expected = [math.log(Fraction(unit, UNITS)) for unit in units]
+    expected = [math.log(Fraction(unit, UNITS)) for unit in drawn_law(sampler.table, 3)]
     assert sampler.log_prob(torch.arange(3)).tolist() == pytest.approx(expected, rel=1e-15)
 
 
@@ -477,8 +476,7 @@ def test_a_power_of_any_sign(power: float) -> None:
 
 
 def test_off_diagonal_entries_in_their_order() -> None:
-    scores = torch.arange(9).view(3, 3)
-    assert samplers.off_diagonal(scores).tolist() == [[1, 2], [3, 5], [6, 7]]
+    assert samplers.off_diagonal(torch.arange(9).view(3, 3)).tolist() == [[1, 2], [3, 5], [6, 7]]
 
 
 def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
@@ -708,6 +706,5 @@ def test_on_a_gpu_draws_follow_the_same_laws() -> None:
     for sampler in (Categorical(q.cuda()), Uniform(1000, "cuda"), LogUniform(1000, "cuda")):
         ids = sampler.sample((1000, 500), generator)
         assert ids.device.type == "cuda"
-        reported = sampler.log_prob(torch.arange(1000, device="cuda")).exp().cpu()
-        assert follows(ids.cpu(), reported)
+        assert follows(ids.cpu(), sampler.log_prob(torch.arange(1000, device="cuda")).exp().cpu())
     assert torch.equal(Categorical(q.cuda()).table.cpu(), Categorical(q).table)

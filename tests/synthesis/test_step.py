@@ -64,8 +64,7 @@ def test_perturbed_by_gumbel_noise_at_temperature_one() -> None:
     """The mean of 100,000 throws within 4.9 standard errors: a false alarm once in a million."""
     rows = torch.Generator().manual_seed(0)
     exact = bars(LOGITS, LABEL, LOG_Q, 1, rows)["perturbed"].mean
-    gamma = perturb.Gumbel().sample((100_000, 4), rows)
-    shares = (LOGITS + gamma).softmax(-1)[:, LABEL]
+    shares = (LOGITS + perturb.Gumbel().sample((100_000, 4), rows)).softmax(-1)[:, LABEL]
     assert abs(shares.mean() - exact) < 4.9 * shares.std() / math.sqrt(100_000)
 
 

@@ -74,15 +74,13 @@ def test_initial_law_is_that_of_torchs_layers(layer: str, inputs: int) -> None:
     theirs = nn.Linear(inputs, 300)
     bound = 1 / math.sqrt(inputs)
     for part, reference in (("weight", theirs.weight), ("bias", theirs.bias)):
-        values = ours[f"{layer}_{part}"]
-        for found in (values, reference):
+        for found in (ours[f"{layer}_{part}"], reference):
             assert bound * (1 - 20 / found.numel()) < found.abs().max() <= bound
             assert abs(found.var() / (bound**2 / 3) - 1) < 5 * math.sqrt(0.8 / found.numel())
 
 
 def test_equal_seeds_share_weights_and_others_do_not() -> None:
-    stacked = parameters()
-    hidden = stacked["encoder_hidden_weight"]
+    hidden = parameters()["encoder_hidden_weight"]
     assert torch.equal(hidden[0], hidden[1])
     assert not torch.equal(hidden[0], hidden[2])
 
@@ -117,8 +115,7 @@ def test_relaxed_by_hand() -> None:
     # temperature 1/2 the weights are 1 and 3^2 = 9.
     u = torch.tensor([math.exp(-1), math.exp(-math.e)], dtype=torch.float64).view(1, 1, 1, 2)
     logits = torch.tensor([0.0, 1 + math.log(3)], dtype=torch.float64).view(1, 1, 1, 2)
-    two = Member(categories=2)
-    z = stack.relaxed(logits, u, [two], torch.tensor([0.5], dtype=torch.float64))
+    z = stack.relaxed(logits, u, [Member(categories=2)], torch.tensor([0.5], dtype=torch.float64))
     torch.testing.assert_close(z.flatten(), torch.tensor([0.1, 0.9], dtype=torch.float64), rtol=1e-14, atol=0)
     hard = Member(categories=2, straight_through=True)
     assert stack.relaxed(logits, u, [hard], torch.tensor([0.5])).flatten().tolist() == pytest.approx([0, 1], abs=1e-15)

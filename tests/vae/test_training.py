@@ -153,8 +153,7 @@ def test_the_schedule_of_150000_steps_is_the_public_one() -> None:
 
 
 def test_results_have_the_promised_form() -> None:
-    settings = config(MIXED, epochs=2, importance=3, test_images=50)
-    found = training.train(settings)
+    found = training.train(config(MIXED, epochs=2, importance=3, test_images=50))
     arrays, metrics, history = found.arrays, found.metrics, found.history
     assert {name: arrays[name].shape for name in arrays} == {
         **dict.fromkeys((f"{part}_{one}" for part in ("validation", "test") for one in CRITERIA), (6, 50)),
@@ -210,8 +209,7 @@ def test_float32_stays_near_float64() -> None:
 
 
 def test_the_last_batch_may_be_smaller() -> None:
-    settings = config(MIXED, batch=500, images=1100)
-    learner = training.Learner(settings, images()[:1100])
+    learner = training.Learner(config(MIXED, batch=500, images=1100), images()[:1100])
     learner.run_epoch()
     assert learner.step == 3
 

@@ -77,10 +77,6 @@ WATCHED = """
 """
 
 
-def heaviest(html: Path) -> str:
-    return max(CHAPTERS, key=lambda name: (html / f"{name}.html").stat().st_size)
-
-
 @needs_browser
 @pytest.mark.parametrize("screen", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_the_heaviest_chapter_is_light_and_nothing_in_it_moves(browser: Browser, html: Path, screen: Any) -> None:
@@ -93,7 +89,7 @@ def test_the_heaviest_chapter_is_light_and_nothing_in_it_moves(browser: Browser,
 
     page.on("request", weigh)
     page.add_init_script(WATCHED)
-    page.goto((html / f"{heaviest(html)}.html").as_uri())
+    page.goto(max((html / f"{name}.html" for name in CHAPTERS), key=lambda file: file.stat().st_size).as_uri())
     page.wait_for_function("window.MathJax?.startup?.promise")
     page.evaluate("MathJax.startup.promise")
     seen = page.evaluate(LOADED)

@@ -198,8 +198,7 @@ def test_a_known_figure_has_the_data_that_its_alt_text_says(html: Path) -> None:
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_a_page_offers_notebook_and_source_and_no_place_that_is_not_there(html: Path, chapter: str) -> None:
     file = html / "notebooks" / f"{chapter}.html"
-    page = tree_of(file)
-    links = page.select(".take-away a")
+    links = tree_of(file).select(".take-away a")
     assert [str(link["href"]).rpartition(".")[2] for link in links] == ["ipynb", "md"]
     for link in links:
         assert (file.parent / str(link["href"])).resolve().is_file()

@@ -89,8 +89,7 @@ def test_what_can_change_a_result_runs_the_chapters_that_import_it_and_all_else_
     project.write("src/sumexp/unused.py", "def three():\n    return 1 + 2\n")
     text = chapter("one", "profile", tags="[hide-input]").replace("Two is", "As everybody knows two is")
     project.write("notebooks/one.md", text)
-    said = project.run("why", "pages", "--profile", "smoke")
-    assert "file notebooks/one.md: " in said
+    assert "file notebooks/one.md: " in project.run("why", "pages", "--profile", "smoke")
     project.build()
     assert project.executed() == before
     assert (project.entries("notebook"), project.entries("evidence")) == entries[:2]
@@ -120,8 +119,7 @@ def test_going_back_costs_nothing(project: Project) -> None:
     first, entries = project.executed(), project.entries("*")
     project.run("book", "--profile", "cpu", "--cores", "2", "--only", "one")
     assert project.executed() != first
-    both = project.entries("*")
-    assert both.keys() > entries.keys()
+    assert project.entries("*").keys() > entries.keys()
     shutil.rmtree(project.path / "build")
     project.build()
     assert project.executed() == first

@@ -106,8 +106,7 @@ def test_a_killed_build_leaves_no_process_and_the_next_one_goes_on(project: Proj
     assert wait_until(lambda: len(project.entries("notebook", "one")) > len(before), 120)
     between = project.entries("notebook", "one")
 
-    second = project.build(code=1)
-    assert f"error: another build runs in {project.path}" in second
+    assert f"error: another build runs in {project.path}" in project.build(code=1)
 
     family = psutil.Process(driver.pid).children(recursive=True)
     assert {int(pid) for pid in pool.read_text("utf-8").split()} <= {process.pid for process in family}

@@ -69,18 +69,15 @@ def calls(project: Project) -> list[str]:
     return begun
 
 
-def hangs(project: Project) -> bool:
-    return (project.path / "pid").exists()
-
-
 @pytest.mark.slow
 def test_a_grid_is_filled_whatever_happens(project: Project) -> None:
     project.write("hang1", "")
     driver = project.start(*FILL)
-    assert wait_until(lambda: driver.poll() is not None or (hangs(project) and len(project.entries("run")) == 2), 120)
+    hanging = project.path / "pid"
+    assert wait_until(lambda: driver.poll() is not None or (hanging.exists() and len(project.entries("run")) == 2), 120)
     assert driver.poll() is None, driver.communicate()
     family = psutil.Process(driver.pid).children(recursive=True)
-    assert int((project.path / "pid").read_text("utf-8")) in [process.pid for process in family]
+    assert int(hanging.read_text("utf-8")) in [process.pid for process in family]
     driver.send_signal(signal.SIGKILL)
     driver.communicate()
     assert wait_until(lambda: not any(process.is_running() for process in family), 30)

@@ -58,8 +58,7 @@ def test_the_part_that_changed_is_named() -> None:
 
 def test_pages_are_compared_with_the_last_of_their_profile() -> None:
     for profile in ("cpu", "smoke"):
-        asked_for = plan.make(profile, "cpu", "", stored=True)
-        keep(pages.computation(asked_for))
+        keep(pages.computation(plan.make(profile, "cpu", "", stored=True)))
     Path("book/intro.md").write_text("# Intro\n")
     changed = pages.computation(plan.make("cpu", "cpu", "", stored=True))
     assert book.why("pages", changed)[1:] == ["  file book/intro.md: new"]

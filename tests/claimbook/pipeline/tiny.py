@@ -161,12 +161,11 @@ class Project:
     def start(self, *arguments: str, group: bool = False) -> subprocess.Popen[str]:
         """Start ``sumexp``; ``group``: in a process group of its own."""
         command = [sys.executable, "-m", "claimbook.cli", *arguments]
-        pipe = subprocess.PIPE
         return subprocess.Popen(
             command,
             cwd=self.path,
             env=self.environment(),
-            stdout=pipe,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=group,

@@ -89,10 +89,6 @@ def record(project: Project, source: str, *options: str, code: int = 0) -> list[
     return project.recorded()
 
 
-def ends(tests):
-    return {test["test"]: test["outcome"] for test in tests}
-
-
 SUITE = f"""
 {MARK}
 def test_passes(): ...
@@ -151,7 +147,8 @@ ENDED = {
 
 @pytest.mark.parametrize("options", [(), (*XDIST, "2"), ("-m", "claim")], ids=["plain", "xdist", "claims-only"])
 def test_outcome_of_every_marked_test(project, options):
-    assert ends(record(project, SUITE, *options, code=1)) == ENDED
+    tests = record(project, SUITE, *options, code=1)
+    assert {test["test"]: test["outcome"] for test in tests} == ENDED
 
 
 def test_record_names_claim_and_what_is_shown(project):

@@ -128,8 +128,7 @@ def test_the_strongest_evidence_is_named(tmp_path):
 
 
 def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
-    records = [NO_KERNEL, shown("statement", "sampled")]
-    (decided,) = decide(tmp_path, [TESTED], records)
+    (decided,) = decide(tmp_path, [TESTED], [NO_KERNEL, shown("statement", "sampled")])
     assert (decided.verdict, decided.evidence) == ("holds", "sampled")
 
 
@@ -452,8 +451,7 @@ def test_page_escapes_what_html_would_read(tmp_path):
 
 
 def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
-    text = whole(decide(tmp_path, [entry()]))
-    assert "We state" not in text
+    assert "We state" not in whole(decide(tmp_path, [entry()]))
     claims = register.load(write_claims(tmp_path, entry(), OWN | {"id": "bias-y", "we_say": None, "paper_says": "b"}))
     own = register.load(write_claims(tmp_path, OWN, name="sumexp.yml"))["sumexp-x"]
     both = register.decide({**claims, "sumexp-x": own}, (), tmp_path / "tests")

@@ -116,8 +116,7 @@ def test_a_damaged_entry_is_none_and_the_next_one_takes_its_place(
 
 
 def test_an_entry_in_anothers_place_is_foreign(store: Store) -> None:
-    entry = keep(store, asked())
-    entry.path.rename(store.path(asked(1)))
+    keep(store, asked()).path.rename(store.path(asked(1)))
     with pytest.raises(BookError, match=rf"is foreign: it holds run some.task {asked().key}"):
         read(store.path(asked(1)))
     other = Computation("run", "other.task", asked().parts)
@@ -179,8 +178,7 @@ def test_a_kill_at_any_moment_leaves_whole_entries_and_free_locks(store: Store) 
         for number in range(5):
             assert store.remove(store.path(asked(number)))  # its lock is free
     keep(store, asked())
-    leftovers = [path for path in store.root.rglob("*.part") if path.name.startswith(asked().key)]
-    assert leftovers == []
+    assert [path for path in store.root.rglob("*.part") if path.name.startswith(asked().key)] == []
 
 
 HOLDER = """

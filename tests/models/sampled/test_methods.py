@@ -53,8 +53,7 @@ def test_the_next_examples_in_a_circle() -> None:
     # Of 4 rows the others of row 0 are 1, 2, 3, of row 2 they are 0, 1, 3: after 2 come 3 and 0, columns 2 and 0.
     assert following(4, 2, torch.device("cpu")).tolist() == [[0, 1], [1, 2], [2, 0], [0, 1]]
     labels = torch.tensor([2, 0, 1, 0])
-    method = Method("softmax", "batch", "constant", 2)
-    drawn = draws([method], labels, PRIOR.log(), ())["batch", 2]
+    drawn = draws([Method("softmax", "batch", "constant", 2)], labels, PRIOR.log(), ())["batch", 2]
     assert drawn.ids.tolist() == [[0, 1], [1, 0], [0, 2], [2, 0]]
     assert drawn.hits.tolist() == [[False, False], [False, True], [False, False], [False, True]]
     assert torch.allclose(drawn.log_q.exp(), PRIOR[drawn.ids])
@@ -63,8 +62,7 @@ def test_the_next_examples_in_a_circle() -> None:
 def test_losses_by_hand() -> None:
     labels = torch.tensor([0, 2])
     ids = torch.tensor([[1, 0], [3, 1]])  # the second draw of the first example is a hit
-    log_q = PRIOR.log()[ids]
-    drawn: Draws = {("batch", 2): Negatives(ids, log_q, ids == labels.unsqueeze(1))}
+    drawn: Draws = {("batch", 2): Negatives(ids, PRIOR.log()[ids], ids == labels.unsqueeze(1))}
     methods = [Method()]
     methods += [Method("softmax", "batch", w, 2, h) for w in SCHEMES for h in ("mask", "keep")]  # type: ignore[arg-type]
     methods += [Method("contrastive", "batch", "tail", 2), Method("contrastive"), Method(weighting="logit-adjusted")]

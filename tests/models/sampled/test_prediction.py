@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize, minimize_scalar
-from torch import Tensor
 
 from sumexp.chapters.models.sampled import comparison, prediction
 from sumexp.chapters.models.sampled.groups import groups
@@ -19,14 +18,10 @@ from sumexp.samplers import Negatives
 PRIOR = torch.tensor([0.5, 0.3, 0.15, 0.05], dtype=torch.float64)
 
 
-def centred(values: Tensor) -> Tensor:
-    return values - values.mean()
-
-
 @pytest.mark.parametrize("m", [1, 3, 20])
 @pytest.mark.parametrize("law", LAWS)
 def test_consistent_methods_add_nothing_and_adjusted_ones_minus_log_prior(law: Law, m: int) -> None:
-    adjusted = centred(-PRIOR.log())
+    adjusted = PRIOR.log().mean() - PRIOR.log()
     for method, wanted in (
         (Method(), torch.zeros(4)),
         (Method(weighting="logit-adjusted"), adjusted),
@@ -46,8 +41,7 @@ def test_consistent_methods_add_nothing_and_adjusted_ones_minus_log_prior(law: L
 
 @pytest.mark.parametrize("law, weighting", list(product(LAWS, SCHEMES)))
 def test_the_contrastive_minimiser_by_search(law: Law, weighting: Weighting) -> None:
-    method = Method("contrastive", law, weighting, 3)
-    found = prediction.minimiser(method, PRIOR)
+    found = prediction.minimiser(Method("contrastive", law, weighting, 3), PRIOR)
     p = PRIOR.tolist()
     q = p if law == "batch" else [1 / 4] * 4
     w = {
