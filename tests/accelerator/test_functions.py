@@ -1,6 +1,7 @@
 """Every public function of tensors gives on a device what it gives on the CPU."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
@@ -147,6 +148,14 @@ def default(dtype: torch.dtype) -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
+def forget() -> None:
+    """Empty what modules keep between calls, so that it is made again."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("sumexp.")]
+    for kept in [value for module in modules for value in vars(module).values()]:
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
+
+
 @pytest.mark.parametrize("name", [name for name in TABLE if name.partition(".")[0] in LIBRARY])
 def test_neither_a_default_nor_a_mode_without_gradients_changes_a_result(name: str) -> None:
     """A default device is where no argument lies, as of models that are made without memory."""
@@ -155,6 +164,8 @@ def test_neither_a_default_nor_a_mode_without_gradients_changes_a_result(name: s
     elsewhere = () if GPU else (lambda: torch.device(NAME),)  # whose draws would be others on a GPU
     for mode in (nullcontext, torch.no_grad, torch.inference_mode, *defaults, *elsewhere):
         z = scores()
+        if mode is defaults[0]:
+            forget()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             with mode():
@@ -162,3 +173,14 @@ def test_neither_a_default_nor_a_mode_without_gradients_changes_a_result(name: s
         results.append(list(tensors(found)))
     for found in results[1:]:
         torch.testing.assert_close(found, results[0], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if name.partition(".")[0] in LIBRARY])
+def test_what_is_kept_from_inference_serves_training(name: str) -> None:
+    """As where a model is validated before its first step, which Lightning does in inference mode."""
+    forget()
+    with torch.inference_mode():
+        TABLE[name](scores())
+    losses = [found.sum() for found in tensors(TABLE[name](scores().requires_grad_())) if found.requires_grad]
+    if losses:
+        torch.stack([loss.double() for loss in losses]).sum().backward()

@@ -309,8 +309,9 @@ def three(s: Tensor) -> Tensor:
 @lru_cache(maxsize=32)
 def table(f: Kernel, device: torch.device) -> Tensor:
     """The kernel at e^{k GRID}, k in TABLE, [..., k]; only to be read. The first, at e^{k GRID} = 0, is f(0)."""
-    values: Tensor = f(torch.exp(GRID * torch.arange(*TABLE, dtype=torch.float64)))
-    return values.to(device)
+    with torch.inference_mode(False):
+        values: Tensor = f(torch.exp(GRID * torch.arange(*TABLE, dtype=torch.float64, device="cpu")))
+        return values.to(device)
 
 
 def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[float, float] | None = None) -> DirectSum:
@@ -370,7 +371,8 @@ def point_weights(device: torch.device) -> Tensor:
     inner = [Fraction(math.cos(math.pi * (i + 0.5) / POWERS)) / 2 for i in range(POWERS)]
     values = np.array([[x**power for x in inner] for power in range(POINTS)])
     weights = (_lagrange(points) @ values @ _lagrange(inner)).astype(np.float64)
-    return torch.from_numpy(weights).to(device)
+    with torch.inference_mode(False):
+        return torch.from_numpy(weights).to(device)
 
 
 def _lagrange(points: Sequence[Fraction]) -> NDArray[Any]:

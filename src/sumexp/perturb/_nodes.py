@@ -239,7 +239,7 @@ def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.d
 
 @lru_cache(maxsize=64)
 def _kept(noise: Noise, tau: float, classes: int, below: int, step: float, device: str) -> Table:
-    with torch.no_grad():
+    with torch.inference_mode(False), torch.no_grad():
         return _build(noise, torch.tensor(tau, dtype=torch.float64, device=device), classes, below, step)
 
 

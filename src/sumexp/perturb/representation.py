@@ -71,7 +71,7 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
     Raises:
         ValueError: if the number of classes is not three, or the half space is complete.
     """
-    p = checks.target(target)
+    p = checks.target(target).detach()
     if p.shape != (3,) or space.complete:
         raise ValueError(f"needs three classes and a half space whose normal sums to 0, got {space}, {tuple(p.shape)}")
     normal = torch.tensor(space.normal, dtype=torch.float64, device=p.device)
