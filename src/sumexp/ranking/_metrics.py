@@ -320,7 +320,8 @@ def _values(
             longest = max(length, part.gains.shape[1])
             last = longest if k is None else k if name == "precision" else min(k, longest)
             values[key].append(METRICS[name](settled, last))
-    return {key: _of_empty(_joined(value), _joined(there), empty, what, faults) for key, value in values.items()}
+    some = _joined(there)
+    return {key: _of_empty(_joined(value), some, empty, what, faults) for key, value in values.items()}
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
