@@ -104,7 +104,7 @@ def test_a_step_can_be_captured(name: str, monkeypatch: pytest.MonkeyPatch) -> N
     with Device():
         CASES[name](1, NAME)  # makes tables
     monkeypatch.setattr(descent.Step, "__call__", counted)
-    for module in [module for module in sys.modules.values() if getattr(module, "read", None) is _checks.read]:
+    for module in [module for module in sys.modules.values() if vars(module).get("read") is _checks.read]:
         monkeypatch.setattr(module, "read", lambda *values, default=0.0: [default] * len(values))
     with Device():
         CASES[name](1, NAME)

@@ -1,6 +1,7 @@
 """The pytest plugin: what a run of the tests records of the claims, keeps as evidence, and leaves out as known."""
 
 import json
+import ntpath
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from sumexp.chapters import intervals
 
 pytest_plugins = "pytester"
 # Imported here: pytester forgets what its runs import, and the C code of YAML and NumPy cannot be loaded twice.
-PLUGIN, NEEDED = evidence.__name__, (datasets, intervals)
+PLUGIN, NEEDED = evidence.__name__, (datasets, intervals, ntpath)
 
 CLAIMS = """
 - {id: bias-x, chapter: bias, where: eq. (1), kind: equation, paper_says: one, open: not yet}

@@ -140,12 +140,9 @@ def constants(code: CodeType) -> list[object]:
 
 def operations(code: CodeType) -> list[str]:
     """Calls of methods aside: how Python compiles them depends on whether a module of the object's name is imported."""
-    names = [instruction.opname for instruction in dis.get_instructions(code)]
-    return [
-        re.sub("METHOD|_CHECK", "", name).removesuffix("_ATTR")
-        for name in names
-        if name not in ("PUSH_NULL", "PRECALL")
-    ]
+    names = " ".join(instruction.opname for instruction in dis.get_instructions(code))
+    names = re.sub("_(?=(LOAD|STORE)_FAST)", " ", names)  # Python 3.13 joins two of them where numbers are below 16
+    return re.sub(r"METHOD|_CHECK|_ATTR\b|\bPUSH_NULL\b|\bPRECALL\b", "", names).split()
 
 
 def test_numbers_are_of_local_names_for_pythons_compiler_too() -> None:
