@@ -200,6 +200,8 @@ def test_a_bias_is_a_number_or_a_tensor_of_one_too() -> None:
     assert layers[0](batch(), IDS).item() == layers[1](batch(), IDS).item()
     layers[1].load_state_dict({"logit_bias": torch.tensor(-2.0)})
     assert layers[1].logit_bias.tolist() == [-2]  # type: ignore[union-attr]
+    layers[1].reset_parameters()
+    assert layers[1].logit_bias.tolist() == [-1]  # type: ignore[union-attr]
 
 
 @settings(max_examples=100, deadline=None)

@@ -202,9 +202,17 @@ def test_a_temperature_that_is_set_is_not_rounded_with_the_weights(half: torch.d
     assert learned.temperature.dtype == torch.float32  # what is learned is rounded with the weights, its power not
 
 
-def test_a_module_without_memory_is_given_some() -> None:
-    model = SampledSoftmax(6, 4, samplers.Uniform(4), 3).to("meta").to_empty(device="cpu")
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_module_without_memory_is_given_some_and_starts_as_others_do(bias: bool) -> None:
+    options: dict[str, Any] = {"temperature": 0.5, "learn_temperature": True, "bias": bias}
+    wanted, model = layer(**options), layer(**options).to("meta").to_empty(device="cpu")
     assert model.sampler.device.type == model.output.weight.device.type == "cpu"
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(torch.nan)
+    model.reset_parameters(seeded())
+    for mine, theirs in zip(model.parameters(), wanted.parameters(), strict=True):
+        assert torch.equal(mine, theirs)
 
 
 def test_it_is_saved_with_its_law_and_prints_itself() -> None:

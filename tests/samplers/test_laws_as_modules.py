@@ -4,7 +4,7 @@ import copy
 import io
 import math
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, cast
@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from sumexp import samplers
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law
+from tests.samplers.test_samplers import drawn_law
 
 COUNTS = [8, 4, 2, 1, 1]
 
@@ -102,13 +102,7 @@ def units(law: Law) -> list[Fraction]:
         return [sum(s * q for s, q in zip(shares, column, strict=True)) for column in zip(*parts, strict=True)]
     if not isinstance(law, samplers.Categorical):
         return [Fraction(q) for q in law.log_prob(range(law.classes)).exp().tolist()]
-    table, total = law.table.tolist(), [0] * len(law.table)
-    column = alias.FULL // len(table)
-    for place, word in enumerate(table):
-        threshold, other = word // len(table), word % len(table)
-        total[place] += threshold
-        total[other] += column - threshold
-    return [Fraction(each, alias.FULL) for each in total[: law.classes]]
+    return [Fraction(each, alias.FULL) for each in drawn_law(law.table, law.classes)]
 
 
 @pytest.mark.parametrize("kind", LAWS)
@@ -166,30 +160,3 @@ def test_a_log_uniform_law_on_unsorted_classes_is_refused_where_counts_say_so() 
         samplers.LogUniform(4, counts=[8, 4, 2, 9])
     with pytest.raises(ValueError, match="one for each of 5 classes"):
         samplers.LogUniform(5, counts=[1])
-
-
-class Draws(IterableDataset[torch.Tensor]):
-    """Each worker's first forty draws, from a generator that all share or from its own."""
-
-    def __init__(self, generator: torch.Generator | None) -> None:
-        self.generator = generator
-
-    def __iter__(self) -> Iterator[torch.Tensor]:
-        assert get_worker_info() is not None
-        yield samplers.Uniform(10**6).sample(40, self.generator or samplers.worker_generator(0))
-
-
-def test_forked_workers_that_share_a_generator_draw_the_same_and_those_with_their_own_do_not() -> None:
-    def drawn(generator: torch.Generator | None) -> list[list[int]]:
-        loader = DataLoader(Draws(generator), batch_size=None, num_workers=2, multiprocessing_context="fork")
-        return [batch.tolist() for batch in loader]
-
-    first, second = drawn(seeded())
-    assert first == second  # the trap that the documentation of worker_generator names
-    first, second = drawn(None)
-    assert not set(first) & set(second)  # false alarm 40 * 40 / 10^6, and the seed is fixed
-    assert [first, second] == drawn(None)
-    # Outside of workers it is the generator of the seed.
-    assert torch.equal(
-        samplers.Uniform(9).sample(5, samplers.worker_generator(3)), samplers.Uniform(9).sample(5, seeded(3))
-    )

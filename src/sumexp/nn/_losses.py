@@ -48,6 +48,11 @@ class Tempered(Shown):
         self._fixed_temperature = checks.number("temperature", temperature)
         self.log_temperature = learned(math.log(self._fixed_temperature), learn, device, dtype)
 
+    def reset_parameters(self) -> None:
+        """Set the learned numbers to their first values: ``to_empty`` leaves them undefined."""
+        if self.log_temperature is not None:
+            nn.init.constant_(self.log_temperature, math.log(self._fixed_temperature))
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # Older checkpoints hold learned numbers without a dimension.
         for name in ("log_temperature", "logit_bias"):
@@ -190,9 +195,15 @@ class SigmoidPairs(Tempered):
         self.hits, self.reduction = hits, reduction
         self.ignore_index = checks.whole("ignore_index", ignore_index, *IGNORED)
         self._set_temperature(temperature, learn_temperature, device, dtype)
-        logit_bias = _number(checks.plain("logit_bias", logit_bias))
-        bias = learned(logit_bias, learn_logit_bias, device, dtype)
-        self.logit_bias = logit_bias if bias is None else bias
+        self._first_bias = _number(checks.plain("logit_bias", logit_bias))
+        bias = learned(self._first_bias, learn_logit_bias, device, dtype)
+        self.logit_bias = self._first_bias if bias is None else bias
+
+    def reset_parameters(self) -> None:
+        """Set the learned numbers to their first values: ``to_empty`` leaves them undefined."""
+        super().reset_parameters()
+        if isinstance(self.logit_bias, nn.Parameter):
+            nn.init.constant_(self.logit_bias, self._first_bias)
 
     def forward(self, scores: Tensor, ids: checks.Values, *, log_q: checks.Values | None = None) -> Tensor:
         """The loss of a batch; arguments and errors as the function has them.

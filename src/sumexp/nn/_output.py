@@ -55,12 +55,18 @@ class SampledOutput(nn.Embedding):
         dtype: torch.dtype = torch.float32,
     ) -> None:
         features, classes = checks.whole("features", features, 1), checks.whole("classes", classes, 1)
-        bound = 1 / math.sqrt(features)
-        weight = _table(classes, features, device, dtype).uniform_(-bound, bound, generator=checks.source(generator))
         # An embedding, as DistributedDataParallel asks which modules have sparse gradients.
-        super().__init__(classes, features, sparse=sparse, _weight=weight)
+        super().__init__(classes, features, sparse=sparse, _weight=_table(classes, features, device, dtype))
         self.normalize = normalize
         self.bias = nn.Parameter(torch.zeros(classes, 1, device=device, dtype=dtype)) if bias else None
+        self.reset_parameters(generator)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the weights and set the biases to 0, as at the start: ``to_empty`` leaves them undefined."""
+        bound = 1 / math.sqrt(self.embedding_dim)
+        nn.init.uniform_(self.weight, -bound, bound, checks.source(generator))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
 
     def forward(  # type: ignore[override]
         self, hidden: Tensor, labels: checks.Values, ids: checks.Values

@@ -103,13 +103,12 @@ class SampledSoftmax(Tempered):
         self._set_temperature(temperature, learn_temperature, device, dtype)
         self._watch_optimisers()
 
-    def forward(
-        self,
-        hidden: Tensor,
-        labels: checks.Values,
-        *,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the weights and set the learned numbers as at the start: ``to_empty`` leaves them undefined."""
+        super().reset_parameters()
+        self.output.reset_parameters(generator)
+
+    def forward(self, hidden: Tensor, labels: checks.Values, *, generator: torch.Generator | None = None) -> Tensor:
         r"""The loss of a batch.
 
         Args:

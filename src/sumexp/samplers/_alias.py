@@ -112,10 +112,10 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
         raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {given}")
     if not bool((weights > 0).any()):
         raise ValueError("all counts are 0: there is no class to draw")
-    # Dividing by the one of the largest power first: no power can overflow.
+    # Dividing by the one of the largest power first: no power can overflow, and none that underflows is 0.
     occurs = weights > 0
     largest = weights.max() if power > 0 else weights[occurs].min()
-    weights = torch.where(occurs, (weights / largest).pow(float(power)), 0)
+    weights = torch.where(occurs, (weights / largest).pow(float(power)).clamp_min(2.0**-BITS), 0)
     return Categorical(checks.onto(weights / weights.sum(), counts.device))
 
 
@@ -126,9 +126,10 @@ def bits(shape: int | Sequence[int], generator: torch.Generator | None, device: 
 
 def uniform(shape: int | Sequence[int], generator: torch.Generator | None, device: torch.device) -> Tensor:
     r"""Numbers in [0, 1), float64 [\*shape]; on the CPU where the device has no double precision."""
-    if checks.wide(device) == torch.float64:
+    # A compiler rounds its numbers to 24 bits, which miss most of 10^7 classes.
+    if checks.wide(device) == torch.float64 and not torch.compiler.is_compiling():
         return torch.rand(dimensions(shape), **_source(generator, device), dtype=torch.float64, device=device)
-    return bits(shape, generator, device).cpu().double() * 2.0**-BITS
+    return checks.double(bits(shape, generator, device)) * 2.0**-BITS
 
 
 def _source(generator: torch.Generator | None, device: torch.device) -> dict[str, Any]:

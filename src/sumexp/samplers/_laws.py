@@ -126,7 +126,7 @@ class Mixture(Tabulated):
         if len(samplers) != len(proportions):
             raise ValueError(f"{len(samplers)} laws and {len(proportions)} proportions: give one for each")
         shares = checks.law("proportions", checks.reals("proportions", proportions))
-        super().__init__(sizes[0], "cpu")
+        super().__init__(sizes[0], getattr(samplers[0], "device", "cpu"))
         self.samplers = tuple(samplers)
         self._hold(alias.whole_units(shares))
         for i, sampler in enumerate(samplers):
@@ -142,7 +142,8 @@ class Mixture(Tabulated):
 
     def extra_repr(self) -> str:
         """The options and their values."""
-        return f"classes={self.classes}, proportions={[round(share, 6) for share in self.proportions.tolist()]}"
+        shares = [round(units / alias.FULL, 6) for units in self._integers.tolist()]
+        return f"classes={self.classes}, proportions={shares}"
 
     def _log_prob(self, ids: Tensor) -> Tensor:
         parts = torch.stack([log_q_of(sampler, ids) for sampler in self.samplers], -1)
@@ -160,7 +161,8 @@ class Mixture(Tabulated):
             if checks.is_traced(own):
                 first = torch.where(own, sampler.sample(shape, generator), first)
                 continue
-            first[own] = sampler.sample((int(own.sum()),), generator)
+            if number := int(own.sum()):
+                first[own] = sampler.sample((number,), generator)
         return first
 
 

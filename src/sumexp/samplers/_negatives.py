@@ -172,7 +172,8 @@ def _draw_others(
         return _again(sampler, excluded, taken, m, generator)
     ids = excluded.new_empty(len(excluded), m)
     log_q = taken.new_empty(ids.shape)
-    ids[~frequent], log_q[~frequent] = _again(sampler, excluded[~frequent], taken[~frequent], m, generator)
+    if len(rare := (~frequent).nonzero().squeeze(-1)):
+        ids[rare], log_q[rare] = _again(sampler, excluded[rare], taken[rare], m, generator)
     ids[frequent], log_q[frequent] = _beside(sampler, excluded[frequent], counted[frequent], m, generator)
     return ids, log_q
 
@@ -181,7 +182,8 @@ def _beside(
     sampler: Sampler, excluded: Tensor, counted: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """The same by inversion: places on a line on which the classes lie side by side, without those excluded [B, H]."""
-    kept = _kept(sampler) or {}
+    kept = _kept(sampler)
+    kept = {} if kept is None else kept
     if "line" not in kept:
         q, where = _probabilities(sampler, excluded)
         units = alias.whole_units(q / q.sum())
@@ -207,7 +209,7 @@ def _again(
     """The same by drawing again what is excluded; ``taken`` [B] is how often that is."""
     ids = sampler.sample((len(excluded), m), generator).to(excluded.device)
     _redraw(sampler, ids, excluded, generator)
-    return ids, log_q_of(sampler, ids).sub_(torch.log1p(-taken).unsqueeze(-1))
+    return ids, log_q_of(sampler, ids) - torch.log1p(-taken).unsqueeze(-1)
 
 
 def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Generator | None) -> None:
@@ -276,10 +278,13 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
         if marked[2][1] != classes:
             raise ValueError(f"exclude is sparse of shape {marked[2]}; it must be [{labels.shape[0]}, {classes}]")
     else:
-        nested = labels.ndim == 2 and isinstance(exclude, list | tuple) and any(map(_is_nested, exclude))
+        nested = labels.ndim == 2 and isinstance(exclude, list | tuple) and all(map(_is_nested, exclude))
+        if nested and (lengths := [len(row) for row in exclude]) != [labels.shape[1]] * len(labels):
+            raise ValueError(
+                f"exclude has {lengths} lists in its rows; it must have {labels.shape[1]} in each of {len(labels)}"
+            )
         read = lists.pad_lists("exclude", list(chain(*exclude)) if nested else exclude, -1).to(labels.device)
-        if nested and len(read) == labels.numel():
-            read = read.view(*labels.shape, -1)
+        read = read.view(*labels.shape, -1) if nested else read
     if read.dtype == torch.bool and read.shape[-1:] == (classes,):
         read = torch.where(read, torch.arange(classes, device=read.device), -1)
     given = checks.integers("excluded id", read)
