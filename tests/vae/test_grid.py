@@ -33,9 +33,6 @@ def test_what_is_crossed_with_what() -> None:
         (schedule, 5, 16),
     ]
     assert [stack.importance for stack in stacks] == [7, 30, 30, 30, 30]
-    more = grids.stacks("digits", Plan(5, 2, (0.5, 1.0), side=True, crossed=True))
-    wide = [stack.members[0].temperature for stack in more if len(stack.members) == 2 * len(SIDE)]
-    assert wide == [schedule, fixed(1.0), fixed(0.5)]
     assert {(one.noise, one.scale, one.divergence) for one in CORE} == {
         ("gumbel", 1.0, "softmax"),
         ("gaussian", 1.0, "softmax"),

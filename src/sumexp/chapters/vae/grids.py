@@ -3,9 +3,9 @@ r"""The stacks of each profile, their data and cost, and the rule that decides e
 **Design.** Training divergence (``softmax``, as published; ``exact``, of the law that the noise induces) x temperature
 x noise, with the same epochs and paired seeds. Gumbel noise of unit scale has one divergence, so `CORE` has three
 families; they are crossed with every temperature of the profile: fixed ones, and the public schedule, compressed into
-the run. `SIDE` has other variances and logistic noise, each with both divergences, at the public schedule, and in
-crossed plans at every temperature. The two published families also train `LONGER` times as long. A stack is one data
-set and one length; at ``paper`` it has up to `Plan.width` models of several temperatures.
+the run. `SIDE` has other variances and logistic noise, each with both divergences, at the public schedule. The two
+published families also train `LONGER` times as long. A stack is one data set and one length; at ``paper`` it has up to
+`Plan.width` models of several temperatures.
 
 **Rules**, written before the runs. Differences are Gaussian minus Gumbel, both of unit scale, in nats per image, with
 95 % intervals over seeds (paired) and, separately, over test images.
@@ -25,7 +25,7 @@ set and one length; at ``paper`` it has up to `Plan.width` models of several tem
 
 Six seeds are the fewest with a sign test at 95 %; the last two of ``cpu`` were added, in separate stacks, after the
 runs of the first four had been seen. ``smoke`` decides no claim. ``paper`` trains MNIST, Fashion-MNIST and Omniglot for
-300 epochs with 8 seeds: about an hour on an H200 by :func:`seconds`.
+300 epochs with 8 seeds: about half an hour on an H200 by :func:`seconds`.
 """
 
 import math
@@ -75,7 +75,6 @@ class Plan:
         epochs: of every run but the longer ones.
         temperatures: the fixed ones.
         side: whether `SIDE` is trained, at the public schedule.
-        crossed: whether it is trained at the fixed temperatures too.
         longer: whether the longer runs are trained.
         settings: other fields of the stacks.
         importance: samples for the estimate of -log p(x) at the public schedule, where it is shown to have converged.
@@ -90,18 +89,17 @@ class Plan:
     longer: bool = False
     settings: Mapping[str, Any] | None = None
     importance: int = 100
-    crossed: bool = False
     width: int = 0
     together: int = 0
 
 
 _TINY = {"batch": 200, "hidden": 30, "samples": 2, "importance": 3, "test_images": 60}
 _SMALL = {"samples": 10, "importance": 100, "test_images": 1000}
-_PAPER = Plan(300, 8, TEMPERATURES, True, False, {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, True, 144)
+_PAPER = Plan(300, 8, TEMPERATURES, True, False, {**_SMALL, "importance": 1000, "test_images": 2000}, 5000, 144)
 PLANS: Mapping[str, Mapping[Source, Plan]] = {
-    "smoke": {"digits": Plan(1, 2, (0.25, 1.0), True, True, _TINY, 10, True)},
+    "smoke": {"digits": Plan(1, 2, (0.25, 1.0), True, True, _TINY, 10)},
     "cpu": {
-        "digits": Plan(20, 6, (0.1, 0.25, 0.4, 1.0), True, True, _SMALL, 300, True, together=4),
+        "digits": Plan(20, 6, (0.1, 0.25, 0.4, 1.0), True, True, _SMALL, 300, together=4),
         "mnist": Plan(7, 6, TEMPERATURES[1:], True, True, _SMALL, 300, together=4),
         "fashion-mnist": Plan(3, 6, settings=_SMALL, together=4),
         "omniglot": Plan(3, 6, settings=_SMALL, together=4),
@@ -157,7 +155,7 @@ def _stacks(source: Source, plan: Plan, seeds: range) -> tuple[Stack, ...]:
         stack(CORE, [schedule], importance=plan.importance),
         *wide(CORE, constant),
         *([stack(CORE[:2], [longer], LONGER * plan.epochs)] if plan.longer else []),
-        *(wide(SIDE, [schedule, *(constant if plan.crossed else [])]) if plan.side else []),
+        *([stack(SIDE, [schedule])] if plan.side else []),
     )
 
 
