@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sumexp._tables import cached_table
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
 from sumexp.perturb.noises import Cauchy, Discrete, Gaussian, Gumbel, Logistic
@@ -237,10 +238,9 @@ def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.d
     return _kept(noise, tau.item(), size, below, step, str(device))
 
 
-@lru_cache(maxsize=64)
+@cached_table(64)
 def _kept(noise: Noise, tau: float, classes: int, below: int, step: float, device: str) -> Table:
-    with torch.inference_mode(False), torch.no_grad():
-        return _build(noise, torch.tensor(tau, dtype=torch.float64, device=device), classes, below, step)
+    return _build(noise, torch.tensor(tau, dtype=torch.float64, device=device), classes, below, step)
 
 
 def _build(noise: Noise, tau: Tensor, classes: int, below: int, step: float) -> Table:
