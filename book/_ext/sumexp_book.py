@@ -19,8 +19,9 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole, new_document
 from claimbook.pipeline import measured
 from claimbook.pipeline.notebook_export import glued
 from claimbook.pipeline.outputs import noted
-from claimbook.register import Register, read_json
+from claimbook.register import VERDICTS, Register, read_json
 from claimbook.register import page as drawn
+from claimbook.store.settings import choice
 
 LINK = r'<a class="claim-link"[^>]*>(?:(?!</a>).)*</a>'
 COMMA = pattern(r"(?<=</a>),\s+")
@@ -83,6 +84,7 @@ class RegisterNumber(SphinxRole):
     """``{register-number}`open``` counts the papers' statements with a verdict, ``papers`` all, ``ours`` the book's."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        choice(f"{{register-number}} in {self.env.docname}", self.text, (*VERDICTS, "papers", "ours"))
         number = sum(self.text in (("ours",) if e.is_ours else ("papers", e.verdict)) for e in entries(self.env.app))
         return [nodes.Text(str(number))], []
 
@@ -104,8 +106,10 @@ class RegisterTable(SphinxDirective):
             case "glance":
                 page = self.env.app.builder.get_relative_uri(self.env.docname, "book/register")
                 return [*self.sections("glance", drawn.glance(register, explained(self.env), page))]
-            case name:  # marks, truth, rules or kinds
+            case "marks" | "truth" | "rules" | "kinds" as name:
                 return [raw(getattr(drawn, name)())]
+            case name:
+                raise self.error(f"{name!r} is none of counts, claims, glance, marks, truth, rules, kinds")
 
     def sections(self, name: str, tables: Mapping[str, str]) -> Iterator[nodes.section]:
         """For each chapter a section under its title, or under its name if it is not in the book."""
@@ -226,6 +230,8 @@ class Measured(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         files = [file for name in self.arguments if (file := parsed(self.env.app, f"{DATA}/{name}.json"))]
+        if files and (table := self.options.get("table")) and not any(table in file["tables"] for file in files):
+            raise self.error(f"no table {table!r}; there are {', '.join(t for file in files for t in file['tables'])}")
         text = measured.slower(files) if "slower" in self.options else measured.text(files, self.options.get("table"))
         return [*self.parse_content_to_nodes(), *self.parse_text_to_nodes(text)] if files else []
 

@@ -145,14 +145,14 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
     moves, codes = [], {}
     asked = planned(grid, TRAINED_BEFORE, device)
-    both = [(job, brought) for job, wanted in asked if (brought := bundled.find(wanted))]
+    both = [(job, bundle) for job, wanted in asked if (bundle := bundled.find(wanted))]
     if not both:
         raise BookError(f"the data of the grid {grid} are not here: {', '.join(absent(grid, TRAINED_BEFORE))}")
-    for job, brought in _shortest(both, count):
+    for job, bundle in _shortest(both, count):
         again = run(job, device, store)
-        moved = _moved(brought, again.metrics, job.condense(again.arrays))
+        moved = _moved(bundle, again.metrics, job.condense(again.arrays))
         agrees = moved <= (METRICS if again.metrics else NUMBERS)  # NaN does not
-        moves.append((f"{job.name} {brought.key[:12]}", moved, not agrees))
+        moves.append((f"{job.name} {bundle.key[:12]}", moved, not agrees))
         codes[job.name] = bundled.code(job.name)
     if not any(far for *_, far in moves) and codes.keys() == {job.name for job, _ in both}:
         about = {"code": codes, "runs": len(moves), "difference": max(moved for _, moved, _ in moves)}
@@ -169,9 +169,9 @@ def _shortest(both: Sequence[tuple[Job, bundled.Bundled]], count: int) -> list[t
     return [*leading, *(pair for pair in ordered if pair not in leading)][:count]
 
 
-def _moved(brought: bundled.Bundled, metrics: Mapping[str, float], arrays: Arrays) -> float:
+def _moved(bundle: bundled.Bundled, metrics: Mapping[str, float], arrays: Arrays) -> float:
     """The largest relative difference of the metrics or, of a task without any, of its arrays of numbers."""
-    before, now = (brought.line["metrics"], metrics) if metrics else (brought.arrays("arrays"), arrays)
+    before, now = (bundle.line["metrics"], metrics) if metrics else (bundle.arrays("arrays"), arrays)
     both = [(np.asarray(before[name]), np.asarray(value)) for name, value in now.items()]
     both = [(a, b) for a, b in both if np.issubdtype(b.dtype, np.number)]
     return float(np.max([np.abs(a - b).max(initial=0) / (np.abs(a).max(initial=0) or 1) for a, b in both]))

@@ -20,11 +20,9 @@ def main(asked: tuple[str, ...]) -> None:
     tables: dict[str, list[dict[str, Any]]] = {}
 
     def tried(name: str) -> dict[str, str]:
-        """What torch makes of it; ``functions`` were measured before."""
-        there = next(row for row in tables["functions"] if row["function"] == name.split()[0])
+        """What torch makes of it."""
         inductor = "yes" if name in trials.LOSSES | trials.LAWS else "not tried"
-        device = {"no float64": there["no float64"], "on a device": f"waits: {there['waits']}"}
-        return {"function": name, **trials.row(name), "Inductor": inductor, **device}
+        return {"function": name, **trials.row(name), "Inductor": inductor}
 
     by_package = sorted(TABLE, key=lambda name: (name.split(".")[0], name))
     for table, names, measure in (

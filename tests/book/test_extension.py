@@ -18,6 +18,7 @@ from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
+from claimbook import BookError
 from tests.book.pages import CODE, EXTENSIONS, extension, markdown, render, write_notebook
 
 
@@ -245,3 +246,25 @@ def test_a_page_quotes_numbers_and_pictures_of_chapters(tmp_path: Path) -> None:
 def test_a_chapter_that_is_quoted_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(ExtensionError, match="index quotes the chapter 'chapters', which is not in the book"):
         built(tmp_path, "# Introduction\n\n{result}`chapters/reads`\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("```{register-table} score\n```", "'score' is none of counts, claims, glance, marks, truth, rules, kinds"),
+        ("```{measured} speed\n:table: size\n```", "no table 'size'; there are cost, origin"),
+    ],
+)
+def test_a_table_that_is_unknown_is_named_with_its_place(tmp_path: Path, source: str, message: str) -> None:
+    for name, text in (("register", "[]"), ("speed", '{"tables": {"cost": [], "origin": []}}')):
+        (tmp_path / "book/_data").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"book/_data/{name}.json").write_text(text)
+    (tmp_path / "index.md").write_text(f"# Introduction\n\n{source}\n")
+    _, warnings = render(tmp_path, "index", "sumexp_book")
+    assert f"index.md:3: ERROR: {message}" in warnings
+
+
+def test_a_number_of_no_verdict_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "index.md").write_text("# Introduction\n\n{register-number}`opne`\n")
+    with pytest.raises(BookError, match=r"register-number. in index is 'opne'; expected one of holds, "):
+        render(tmp_path, "index", "sumexp_book")

@@ -34,7 +34,7 @@ def test_a_curve_for_each_setting() -> None:
 
 def test_numbers_are_short_and_what_is_none_is_left_out() -> None:
     line = replace(LINE, curves={0: np.array([[[1 / 3, np.nan, 2.0, 1e-9]]])})
-    (row,) = interactive.table(replace(FIGURE, lines=[line]))["lines"]
+    (row,) = interactive.table(replace(FIGURE, panels=[replace(PANEL, x=[1, 2, 3, 4])], lines=[line]))["lines"]
     assert row["curves"]["0"] == [[[0.33333, None, 2, 1e-9]]]
 
 
@@ -64,6 +64,8 @@ def test_numbers_are_said_as_in_print() -> None:
         ({"color": "red"}, "the colour of a line is 'red'; expected one of blue, "),
         ({"curves": {0: VALUES[:, :2]}}, "has shape (2, 2, 2); the controls have [2, 3] choices"),
         ({"curves": {0: VALUES[0]}}, "has shape (3, 2); the controls have [2, 3] choices"),
+        ({"curves": {1: VALUES}}, "has shape (2, 3, 2) on panel 1; the panels have [2]"),
+        ({"curves": {0: VALUES[..., :1]}}, "has shape (2, 3, 1) on panel 0; the panels have [2]"),
         ({"reading": np.array([["a", "b"]])}, "has shape (1, 2, 1); the controls have [2, 3] choices"),
     ],
 )
@@ -72,9 +74,19 @@ def test_a_line_that_does_not_fit_is_named(change: dict[str, Any], message: str)
         interactive.table(replace(FIGURE, lines=[replace(LINE, **change)]))
 
 
-def test_a_control_starts_at_a_choice() -> None:
-    with pytest.raises(BookError, match=re.escape("'draws $m$' starts at choice 2 of 2")):
-        interactive.table(replace(FIGURE, controls=[replace(SLIDER, start=2), LIST]))
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"controls": [replace(SLIDER, start=2), LIST]}, "'draws $m$' starts at choice 2 of 2"),
+        ({"controls": []}, "needs a control, a panel and a line"),
+        ({"panels": [replace(PANEL, mark=2)]}, "the panel of 'nats' marks control 2 of 2"),
+        ({"panels": [replace(PANEL, ylim=(0, np.inf))]}, "'by-draws' has a number that is not finite"),
+        ({"lines": [replace(LINE, curves={0: VALUES + np.inf})]}, "'by-draws' has a number that is not finite"),
+    ],
+)
+def test_a_figure_that_does_not_fit_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(BookError, match=re.escape(message)):
+        interactive.show(replace(FIGURE, **change), "by-draws", hint="")
 
 
 def test_the_page_holds_the_table_and_names_every_control(monkeypatch: pytest.MonkeyPatch) -> None:

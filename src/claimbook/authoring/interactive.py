@@ -84,7 +84,10 @@ class Interactive:
 def show(figure: Interactive, name: str, *, hint: str) -> None:
     """Show an interactive figure under the static one of that name; the hint says what to set and what to look for."""
     check_name("figure", name, "bias-by-m")
-    data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    try:
+        data = json.dumps(table(figure), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    except ValueError as error:  # of JSON, which has no infinity
+        raise BookError(f"interactive figure {name!r} has a number that is not finite: {error}") from None
     counts, start = zip(*((len(control.choices), control.start) for control in figure.controls), strict=True)
     first = [str(np.broadcast_to(line.reading, counts)[start]) for line in figure.lines]
     about = {"name": name, "hint": hint, "first": first, "data": Markup(data.replace("<", "\\u003c"))}
@@ -99,6 +102,11 @@ def say(values: NDArray[np.float64], spec: str = ".2g", unit: str = "") -> NDArr
 
 def table(figure: Interactive) -> dict[str, Any]:
     """What the page draws from: numbers and texts; curves and readings are nested lists, one level for each control."""
+    if not (figure.controls and figure.panels and figure.lines):
+        raise BookError("an interactive figure needs a control, a panel and a line: give one of each")
+    for panel in figure.panels:
+        if panel.mark not in (None, *range(len(figure.controls))):
+            raise BookError(f"the panel of {panel.ylabel!r} marks control {panel.mark} of {len(figure.controls)}")
     for control in figure.controls:
         if control.start not in range(len(control.choices)):
             raise BookError(f"{control.label!r} starts at choice {control.start} of {len(control.choices)}")
@@ -109,7 +117,7 @@ def table(figure: Interactive) -> dict[str, Any]:
         | {"xlabel": panel.xlabel.replace("$", ""), "ylabel": panel.ylabel.replace("$", "")}
         for panel in figure.panels
     ]
-    return {"choices": choices, "panels": panels, "lines": [_line(line, [*map(len, choices)]) for line in figure.lines]}
+    return {"choices": choices, "panels": panels, "lines": [_line(line, figure) for line in figure.lines]}
 
 
 def _ticks(values: Sequence[float]) -> dict[str, Any]:
@@ -120,8 +128,12 @@ def _ticks(values: Sequence[float]) -> dict[str, Any]:
     return {"at": _short(values), "labels": labels}
 
 
-def _line(line: Line, counts: Sequence[int]) -> dict[str, Any]:
+def _line(line: Line, figure: Interactive) -> dict[str, Any]:
     color = _COLOURS[choice("the colour of a line", line.color, _COLOURS)]
+    counts, points = [len(control.choices) for control in figure.controls], [len(panel.x) for panel in figure.panels]
+    for number, curve in line.curves.items():
+        if number not in range(len(points)) or curve.shape[-1] != points[number]:
+            raise BookError(f"line {line.label!r} has shape {curve.shape} on panel {number}; the panels have {points}")
     for values in (*line.curves.values(), line.reading[..., None]):
         shape = values.shape[:-1]
         if len(shape) != len(counts) or any(n not in (1, count) for n, count in zip(shape, counts, strict=True)):

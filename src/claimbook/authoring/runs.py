@@ -129,12 +129,12 @@ def brought(task: Task, configs: Sequence[C], *, data: Callable[[C], Sequence[st
 
 def from_book(wanted: Sequence[Computation]) -> list[Run] | None:
     """The runs that come with the book; None if one of them does not."""
-    brought = [run for run in map(bundled.find, wanted) if run]
-    if len(brought) < len(wanted):
+    finished = [run for run in map(bundled.find, wanted) if run]
+    if len(finished) < len(wanted):
         return None
     return [
         Run(b.key, b.line["config"], b.line["metrics"], b.provenance, b.arrays("arrays"), b.arrays("history"), b)
-        for b in brought
+        for b in finished
     ]
 
 

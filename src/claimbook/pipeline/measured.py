@@ -72,8 +72,8 @@ def _titled(title: str, rows: Sequence[Row]) -> str:
 
 
 def _table(rows: Sequence[Row]) -> str:
-    """Rows of the same heads, without the columns that say nothing: a phone has room for five narrow ones."""
-    heads = [head for head in (rows[0] if rows else ()) if any(row[head] not in (None, "") for row in rows)]
+    """Rows of the same heads, without the columns that say nothing, or yes alone: a phone has room for five."""
+    heads = [head for head in (rows[0] if rows else ()) if any(row[head] not in (None, "", "yes") for row in rows)]
     sides = (":" if any(isinstance(row[head], int | float) for row in rows) else "" for head in heads)
     lines = [heads, [f"---{side}" for side in sides], *([_shown(head, row[head]) for head in heads] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines if line)

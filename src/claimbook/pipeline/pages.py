@@ -24,8 +24,8 @@ HTML = BUILD / "html"
 KEPT = 8
 """How many renderings the store keeps: each is large, and going back to it costs nothing."""
 
-COST = {"wall": "seconds", "CPU": "cpu_seconds", "peak memory": "peak_memory", "device": "device"}
-COST["finished (UTC)"] = "finished"
+COST = {"wall": "seconds", "CPU": "cpu_seconds", "peak memory": "peak_memory"}
+COST |= {"device": "device", "finished (UTC)": "finished"}
 
 Shown = Mapping[str, Entry | None]
 

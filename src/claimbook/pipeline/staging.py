@@ -115,17 +115,13 @@ def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> l
         if output["output_type"] == "stream" and shown and shown[-1]["output_type"] == "stream":
             shown[-1] = {**shown[-1], "text": shown[-1]["text"] + output["text"]}
         elif execution is not None and "figure" in mark:
-            shown.append({**output, "metadata": {"sumexp": {**mark, "provenance": provenance(execution)}}})
+            # The line under a figure says what it was made from, nothing of when and how long.
+            values = {"key": execution.computation.key[:12], **execution.provenance.more["parameters"]}
+            made = " · ".join(f"{name} {'none' if value == '' else value}" for name, value in values.items())
+            shown.append({**output, "metadata": {"sumexp": {**mark, "provenance": made}}})
         else:
             shown.append(dict(output))
     return shown
-
-
-def provenance(entry: Entry) -> str:
-    """The line under a figure: what it was made from, nothing of when and how long."""
-    values: Mapping[str, object] = entry.provenance.more["parameters"]
-    parts = (f"{name} {'none' if value == '' else value}" for name, value in values.items())
-    return " · ".join((f"key {entry.computation.key[:12]}", *parts))
 
 
 def _tagged(cell: Mapping[str, Any], tag: str) -> bool:

@@ -31,7 +31,8 @@ def syntax(code: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
-    return digest(_text(numbered(tree)))
+    number(tree, {}, 0)
+    return digest(_text(tree))
 
 
 def _text(node: object) -> str:
@@ -42,13 +43,7 @@ def _text(node: object) -> str:
     return f"[{', '.join(map(_text, node))}]" if isinstance(node, list) else repr(node)
 
 
-def numbered(tree: ast.Module) -> ast.Module:
-    """The tree of code, whose local names are replaced by numbers in place."""
-    _number(tree, {}, 0)
-    return tree
-
-
-def _number(node: ast.AST, names: Mapping[str, str], depth: int) -> None:
+def number(node: ast.AST, names: Mapping[str, str], depth: int) -> None:
     """Replace the names of variables in place; ``depth`` keeps the numbers of nested scopes apart."""
     if isinstance(node, _SCOPES):
         if depth == 0 and any(map(_needs_names, ast.walk(node))):
@@ -59,9 +54,9 @@ def _number(node: ast.AST, names: Mapping[str, str], depth: int) -> None:
         inner = {**names, **new, **{name: name for name in kept}}
         outside, inside = _sides(node)
         for part in outside:
-            _number(part, names, depth)
+            number(part, names, depth)
         for part in inside:
-            _number(part, inner, depth + 1)
+            number(part, inner, depth + 1)
         if isinstance(node, _Function):
             for parameter in _private(node.args):
                 parameter.arg = inner[parameter.arg]
@@ -69,7 +64,7 @@ def _number(node: ast.AST, names: Mapping[str, str], depth: int) -> None:
     if field := _FIELDS.get(type(node)):
         setattr(node, field, names.get(getattr(node, field), getattr(node, field)))
     for child in ast.iter_child_nodes(node):
-        _number(child, names, depth)
+        number(child, names, depth)
 
 
 def _sides(node: _Function | _Comprehension) -> tuple[list[ast.AST], list[ast.AST]]:

@@ -7,6 +7,8 @@
 - `schemes`: named losses that are no weighted softmax: refined, binary, gBCE, SigLIP, hard negatives;
 - `drift`, `serving`: separate calls, whose lines an audit takes (`Audit.with_lines`);
 - `inputs`, `_report`, `_command`: files, the page and the command ``sumexp audit``.
+
+What cannot be audited raises `AuditError`, a ValueError, everywhere.
 """
 
 from sumexp.audit._run import audit

@@ -18,11 +18,7 @@ MOST_LABELS = 1 << 53
 
 
 def as_counts(counts: Numbers) -> NDArray[np.int64]:
-    """Counts [classes] as whole numbers, two or more of them above 0.
-
-    Raises:
-        AuditError: if they are not that.
-    """
+    """Counts [classes] as whole numbers, two or more of them above 0."""
     values = _whole("counts", counts)
     total, labelled = values.sum(dtype=np.float64), int((values > 0).sum())
     if total > MOST_LABELS:
@@ -47,11 +43,7 @@ def _whole(name: str, given: Numbers) -> NDArray[Any]:
 
 
 def serving_counts(serving: Numbers, classes: int) -> Floats:
-    """How often each class is a label at serving time, [classes or more].
-
-    Raises:
-        AuditError: if they are not integers >= 0, all 0, or fewer than the classes.
-    """
+    """How often each class is a label at serving time, [classes or more]."""
     values = _whole("serving", serving)
     if len(values) < classes:
         raise AuditError(f"serving has shape {values.shape}; it must hold a count for each of the {classes} classes")
@@ -61,11 +53,7 @@ def serving_counts(serving: Numbers, classes: int) -> Floats:
 
 
 def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArray[Any]:
-    """Logits [examples, classes], of embeddings their products.
-
-    Raises:
-        AuditError: if they are not real, or embeddings do not fit.
-    """
+    """Logits [examples, classes], of embeddings their products."""
     if not isinstance(scores, tuple):
         return real_array("scores", scores)
     if len(scores) != 2:
@@ -79,11 +67,7 @@ def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArra
 
 
 def real_array(name: str, values: object) -> NDArray[Any]:
-    """An array of real numbers, of a tensor, an array or a list.
-
-    Raises:
-        AuditError: if it is none of these.
-    """
+    """An array of real numbers, of a tensor, an array or a list."""
     if not isinstance(values, Tensor | np.ndarray | list | tuple):
         raise AuditError(f"{name} is {type(values).__name__}; it must be a tensor or an array")
     try:

@@ -34,15 +34,7 @@ scores are too high. Larger dots have more of P; over all labels the error avera
 
 
 def write(audit: Audit, output: Path) -> tuple[Path, Path]:
-    """Write the page, and ``.json`` next to it, each file atomically, the page last.
-
-    Args:
-        audit: what was found.
-        output: the page.
-
-    Raises:
-        AuditError: if a file cannot be written, or Matplotlib is not installed.
-    """
+    """Write the page ``output``, and ``.json`` next to it, each file atomically, the page last."""
     paths = output.with_suffix(".json"), output
     texts = json.dumps(audit.plain(), indent=1, allow_nan=False) + "\n", page(audit, paths[0].name)
     for path, text in zip(paths, texts, strict=True):
@@ -57,11 +49,7 @@ def write(audit: Audit, output: Path) -> tuple[Path, Path]:
 
 
 def page(audit: Audit, json_name: str) -> str:
-    """The page: a figure and the printed text, self-contained, light and dark, printable.
-
-    Raises:
-        AuditError: if Matplotlib is not installed.
-    """
+    """The page: a figure and the printed text, self-contained, light and dark, printable."""
     try:
         figure = _figure(audit)
     except ModuleNotFoundError as error:

@@ -165,11 +165,7 @@ def given(counts: NDArray[Any], prior: Floats) -> Rows:
 
 
 def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats:
-    r"""[examples, classes] :math:`\operatorname{softmax}(\text{scores}/\tau)`, the truths by the scores.
-
-    Raises:
-        AuditError: if the scores are not finite numbers [examples, classes], or the temperature is not positive.
-    """
+    r"""[examples, classes] :math:`\operatorname{softmax}(\text{scores}/\tau)`, the truths by the scores."""
     if not 0 < temperature < np.inf:
         raise AuditError(f"temperature is {temperature!r}; it must be positive")
     if scores.ndim != 2 or scores.shape[1] != classes or not len(scores):

@@ -124,9 +124,6 @@ class Setup:
         Args:
             m: at least one of each pool; of several pools their shares stay.
             number: [classes] how many classes each column of the laws stands for.
-
-        Raises:
-            AuditError: if there are no m distinct classes.
         """
         if self.law is None:
             return replace(self, m=self.m * (m / self.negatives))
@@ -143,11 +140,7 @@ class Setup:
 def read_setup(
     prior: Floats, sampler: Law, weights: Weights, hits: Hits, m: int | None, batch: int | None, table: object = None
 ) -> Setup:
-    """Check and read the options of a training, those of :func:`sumexp.audit.audit`; ``prior`` is the labels' law.
-
-    Raises:
-        AuditError: if a name is unknown, a number is missing or out of range, or a law is none.
-    """
+    """Check and read the options of a training, those of :func:`sumexp.audit.audit`; ``prior`` is the labels' law."""
     for name, value, allowed in (("weights", weights, get_args(Weights)), ("hits", hits, get_args(Hits))):
         if value not in allowed:
             raise AuditError(f"{name} is {value!r}; expected one of {', '.join(allowed)}")
@@ -236,11 +229,7 @@ def log_weights(setup: Setup, log_q: Floats, table: Floats, prior: Floats) -> tu
 
 
 def law_of(sampler: Law, prior: Floats) -> Floats:
-    """The law of one draw, [classes], of a sampler that draws one by one.
-
-    Raises:
-        AuditError: if it draws otherwise, or is none.
-    """
+    """The law of one draw, [classes], of a sampler that draws one by one."""
     kind, q = _read(sampler, prior)
     if kind != "draws":
         raise AuditError(f"candidates are drawn one by one; {sampler!r} is not a law of one draw")

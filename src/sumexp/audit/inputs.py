@@ -38,11 +38,7 @@ FIRST_LINE = 1 << 17
 
 
 def numbers(path: Path) -> Numbers:
-    """The array of an ``.npy`` file, never unpickled.
-
-    Raises:
-        AuditError: if the file is missing, empty, truncated or not an array.
-    """
+    """The array of an ``.npy`` file, never unpickled."""
     _exists(path)
     try:  # a memory map: a header that announces too much allocates nothing
         array = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -151,7 +147,8 @@ def tally(
             found = _of_labels(values.reshape(-1), classes, path)
             return Tally(found, None, f"{values.size:,} labels of {path.name}{_first(found)}")
         _as_many(path, len(values) if values.ndim else 1, classes)
-        return Tally(values, None, f"{path.name}: counts, classes by position{_first(values)}")
+        sure = "" if kind else "; a log of labels needs --holds labels"
+        return Tally(values, None, f"{path.name}: counts, classes by position{_first(values)}{sure}")
     _exists(path)
     with _opened(path, header, [each for each in (column, ids) if each]) as table:
         if optional:
@@ -225,9 +222,6 @@ class _Table:
         """Whether a column has a label for each example, or a count for each class.
 
         Its name says so, or that another column names the classes.
-
-        Raises:
-            AuditError: if nothing says so.
         """
         if name.lower() in LABELS or name.endswith(("_id", "Id")):
             return True

@@ -76,9 +76,6 @@ def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
         prior: [classes] shares of the labels.
         setup: the scheme.
         temperature: of the training; None if unknown.
-
-    Raises:
-        AuditError: if the temperature is not positive.
     """
     if temperature is not None and not 0 < temperature < math.inf:
         raise AuditError(f"temperature is {temperature!r}; it must be positive")

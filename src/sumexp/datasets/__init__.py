@@ -6,7 +6,9 @@ set whose files are missing there is an error; no other folder is searched. `pre
 already holds the files is never written to. Archives are not extracted, and nothing is unpickled.
 
 The functions that take a name verify the files before they read them. A reader of a path (``read_brown``) trusts its
-file: do not call it on a file that you have not verified.
+file: do not call it on a file that you have not verified. All functions raise `DataError` where a name is unknown, a
+set is not of the kind asked for, or the root was set and is not a folder; those that read also where a file is absent
+or damaged, or the set is undeclared (`declared`).
 
 - ``catalogue.toml``: the data sets, their licences, citations and readers;
 - `_declarations`: a data set and its files as declared, and the check of a file;
@@ -141,38 +143,22 @@ def declared(name: str) -> Dataset:
 
 
 def available(name: str, data: str | Path | None = None) -> bool:
-    """Whether all files of ``name`` are below the root; their contents are not checked.
-
-    Raises:
-        DataError: if ``name`` is unknown or undeclared, or the root was set and is not a folder.
-    """
+    """Whether all files of ``name`` are below the root; their contents are not checked."""
     return not _missing(declared(name), root(data))
 
 
 def preferred(name: str, data: str | Path | None = None) -> str:
-    """``name`` if its files are there, else its fallback, or an empty string if it has none.
-
-    Raises:
-        DataError: as `available`.
-    """
+    """``name`` if its files are there, else its fallback, or an empty string if it has none."""
     return name if available(name, data) else DATASETS[name].instead
 
 
 def files(name: str, data: str | Path | None = None) -> list[Path]:
-    """The paths of the files of ``name``, each of which was just verified.
-
-    Raises:
-        DataError: if ``name`` is unknown or undeclared, or a file is absent or is not what it should be.
-    """
+    """The paths of the files of ``name``, each of which was just verified."""
     return verify(declared(name).name, data)
 
 
 def verify(name: str, data: str | Path | None = None) -> list[Path]:
-    """Compare each file of ``name`` with its size and checksum; returns their paths.
-
-    Raises:
-        DataError: if ``name`` is unknown, or a file is absent or is not what it should be.
-    """
+    """Compare each file of ``name`` with its size and checksum; returns their paths."""
     dataset, folder = _dataset(name), root(data)
     if missing := _missing(dataset, folder):
         raise DataError(f"data set {name!r} lacks {missing[0].path}; to download it, run: sumexp data fetch {name}")
@@ -224,49 +210,29 @@ def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str,
 
 
 def read(name: str, data: str | Path | None = None) -> object:
-    """The contents of the verified files of ``name``, read by the function that the catalogue names.
-
-    Raises:
-        DataError: if it is unknown or undeclared, or a file is absent or damaged.
-    """
+    """The contents of the verified files of ``name``, read by the function that the catalogue names."""
     module, _, function = declared(name).reader.partition(".")
     reader = getattr(import_module(f"sumexp.datasets.{module}"), function)
     return reader(*files(name, data))
 
 
 def corpus(name: str, data: str | Path | None = None) -> Corpus:
-    """The running text of a data set: `brown` or `shakespeare`.
-
-    Raises:
-        DataError: if it is unknown, undeclared or no running text, or a file is absent or damaged.
-    """
+    """The running text of a data set: `brown` or `shakespeare`."""
     return _read_kind(Corpus, "text", "a running text", name, data)
 
 
 def brown(data: str | Path | None = None) -> Corpus:
-    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents.
-
-    Raises:
-        DataError: if the file is absent, damaged or undeclared.
-    """
+    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents."""
     return corpus("brown", data)
 
 
 def shakespeare() -> Corpus:
-    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package.
-
-    Raises:
-        DataError: if the installed file is damaged.
-    """
+    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package."""
     return corpus("shakespeare")
 
 
 def delicious(data: str | Path | None = None) -> MultiLabel:
-    """Delicious: 12,920 pages to train on and 3,185 to test on, 500 words, 983 tags (19 a page).
-
-    Raises:
-        DataError: if a file is absent, damaged or undeclared.
-    """
+    """Delicious: 12,920 pages to train on and 3,185 to test on, 500 words, 983 tags (19 a page)."""
     return _read_kind(MultiLabel, "tags", "of examples with tags", "delicious", data)
 
 
@@ -275,9 +241,6 @@ def gowalla(data: str | Path | None = None) -> "Interactions":
 
     The test pairs have **another** distribution than the training pairs: the most frequent places, with one per cent of
     the training pairs, are twice as frequent among them. For a test set of one distribution hold out training pairs.
-
-    Raises:
-        DataError: if a file is absent, damaged or undeclared.
     """
     from sumexp.datasets.pairs import Interactions
 
@@ -295,9 +258,6 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     fashion-mnist      28 x 28, grey           50,000  10,000      10,000
     omniglot           28 x 28, grey           23,000  1,345       8,115
     =================  ======================  ======  ==========  ======
-
-    Raises:
-        DataError: if it is unknown, undeclared or not of images, or a file is absent or damaged.
     """
     return _read_kind(ImageData, "images", "of images", name, data)
 

@@ -38,12 +38,7 @@ def download(files: Mapping[Path, DataFile]) -> dict[Path, Exception]:
 
 
 def _fetch(file: DataFile, target: Path, moved: Callable[[int], object]) -> None:
-    """Download a file to its partial file, check it, and rename it; one process at a time.
-
-    Raises:
-        DataError: if the server sent another file.
-        OSError: if the transfer broke off.
-    """
+    """Download a file to its partial file, check it, and rename it; one process at a time."""
     from filelock import FileLock
 
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -68,9 +63,6 @@ def _transfer(file: DataFile, part: Path, moved: Callable[[int], object]) -> Non
     """Append the missing bytes to ``part``, or all bytes if the server has no byte ranges.
 
     It stops soon after the declared size, so that a stream without end becomes a wrong file.
-
-    Raises:
-        OSError: if the transfer breaks off; the part stays.
     """
     import requests
 

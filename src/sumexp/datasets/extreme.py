@@ -4,7 +4,8 @@ The first line has three numbers: examples N, features F, labels L. Each other l
 ``3,17 0:0.5 9:1.25``: its labels, a blank, and its features with their values, all counted from 0. A line that begins
 with a blank has no label.
 
-`blocks` holds a fixed number of lines at a time; `read_extreme` keeps 8 bytes per non-zero feature and 4 per label.
+A file of another form raises `DataError` with the line. `blocks` holds a fixed number of lines at a time;
+`read_extreme` keeps 8 bytes per non-zero feature and 4 per label.
 
 Source: K. Bhatia et al., The extreme classification repository: multi-label datasets and code, 2016.
 """
@@ -91,11 +92,7 @@ def read_extreme(train: Path, test: Path) -> Extreme:
 
 
 def read_part(path: Path) -> Part:
-    """Read one such file.
-
-    Raises:
-        DataError: if it is not of this form.
-    """
+    """Read one such file."""
     examples, features, labels = header(path)
     parts = list(blocks(path))
 
@@ -121,11 +118,7 @@ def of_dense(data: MultiLabel) -> Extreme:
 
 
 def header(path: Path) -> tuple[int, int, int]:
-    """The numbers of examples, features and labels in the first line of a file.
-
-    Raises:
-        DataError: if it is not of this form.
-    """
+    """The numbers of examples, features and labels in the first line of a file."""
     with path.open("rb") as stream:
         return _header(path, stream)
 

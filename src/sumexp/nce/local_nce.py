@@ -35,7 +35,7 @@ class Divergences(NamedTuple):
 
 @typed
 def posterior(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
-    r"""[X, Y] :math:`P(A=1|x,y) = \mathrm{pop}(y|x)\big/\big(\mathrm{pop}(y|x) + (n-1)q(y)\big)`; 0 if y cannot occur.
+    r"""[X, Y] :math:`P(A=1|x,y) = \frac{\mathrm{pop}(y|x)}{\mathrm{pop}(y|x) + (n-1)q(y)}`; 0 if y cannot occur.
 
     Source: Stratos, equation (3).
     """
@@ -89,7 +89,9 @@ def entropy(joint: Joint, n: int, log_q: Tensor | None = None) -> Tensor:
 
 @typed
 def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergences:
-    r"""The divergences d with :math:`-H(A^n|XY^n) = d_{true} + (n-1)d_{noise} - \log n - (n-1)\log\frac n{n-1}`.
+    r"""The divergences d whose weighted sum is the minimum of local NCE.
+
+    .. math:: -H(A^n|XY^n) = d_{true} + (n-1)d_{noise} - \log n - (n-1)\log\frac n{n-1}
 
     Source: Stratos, Lemma 2.1.
     """

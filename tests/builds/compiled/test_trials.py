@@ -39,12 +39,8 @@ def test_inductor_s_code_has_the_values_and_gradients(calls: dict[str, Call]) ->
 
 def test_the_page_has_a_row_for_each() -> None:
     assert ROWS.keys() == trials.CALLS.keys()
-    on_device = {row["function"]: row for row in TABLES["functions"]}
     for name, row in ROWS.items():
-        there = on_device[name.split()[0]]
-        inductor = "yes" if name in trials.LOSSES | trials.LAWS else "not tried"
-        told = {"no float64": there["no float64"], "on a device": f"waits: {there['waits']}", "Inductor": inductor}
-        assert row.items() >= told.items()
+        assert row["Inductor"] == ("yes" if name in trials.LOSSES | trials.LAWS else "not tried")
     functions = {f"functional.{name}" for name in functional.__all__ if not name.isupper()} - {"functional.Margins"}
     layers = {"nn.BinaryNCE", "nn.GBCE", "nn.InBatchSoftmax", "nn.ListNet", "nn.SampledOutput", "nn.SigmoidPairs"}
     assert functions | layers == {name.split()[0] for name in trials.LOSSES}

@@ -11,7 +11,7 @@ from types import CodeType
 import pytest
 
 import sumexp
-from claimbook.store.syntax import numbered, syntax
+from claimbook.store.syntax import number, syntax
 
 ORIGINAL = '''
 def f(x, /, y, *rest, z=1, **options):
@@ -150,7 +150,8 @@ def test_numbers_are_of_local_names_for_pythons_compiler_too() -> None:
     changed = 0
     for path in sorted(Path(sumexp.__path__[0]).rglob("*.py"))[::3]:
         text = path.read_text("utf-8")
-        trees = (ast.parse(text), numbered(ast.parse(text)))
+        trees = (ast.parse(text), ast.parse(text))
+        number(trees[1], {}, 0)
         before, after = (codes(compile(tree, str(path), "exec")) for tree in trees)
         for one, other in zip(before, after, strict=True):
             assert one.co_names == other.co_names
