@@ -38,7 +38,7 @@ def stage(target: Path, shown: Mapping[str, Entry | None]) -> None:
         copy2(settings, target)
     for name, entry in shown.items():
         page = chapter(name, entry)
-        for output in _outputs_of(page["cells"]):
+        for output in (output for cell in page["cells"] for output in cell.get("outputs", ())):
             if data := output.get("data", {}).pop("text/csv", None):
                 write_text(target / DATA / FIGURES / f"{noted(output)['figure']}.csv", "".join(data))
         write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
@@ -70,13 +70,9 @@ def chapter(name: str, entry: Entry | None) -> dict[str, Any]:
     return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _outputs_of(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [output for cell in cells for output in cell.get("outputs", ())]
-
-
 def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Check that the chapter has the words that its code has tied to a condition."""
-    outputs = _outputs_of(cells)
+    outputs = [output for cell in cells for output in cell.get("outputs", ())]
     marks = [noted(output) for output in outputs]
     said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]

@@ -138,8 +138,7 @@ class Direct:
 
     def race(self, x: Tensor) -> Race:
         """The integrands for x [..., d], all <= 0."""
-        laws = self.laws(x)
-        return Race(laws.log_cdf, laws.log_ratio, laws.log_weights)
+        return self.laws(x)
 
     def laws(self, x: Tensor) -> RandomLaws:
         """The same, with squares."""
@@ -190,13 +189,6 @@ def grid(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.de
     return table(noise, tau, classes, least, device)
 
 
-def step_of(noise: Noise, tau: float, classes: int) -> float:
-    """The step: wider where the noise, in units of tau, is wide and analytic."""
-    if isinstance(noise, Gaussian):  # the largest of many Gaussians is confined to about 1/sqrt(2 log d)
-        return STEP * max(1.0, 1 / tau / math.sqrt(1 + 2 * math.log(classes)))
-    return STEP * max(1.0, 1 / tau) if isinstance(noise, Gumbel | Logistic) else STEP
-
-
 @lru_cache(maxsize=64)
 def edges(noise: Noise, tau: float, classes: int) -> tuple[float, float]:
     """Where the integrands begin (the classes' total 1 - L < 1e-17) and end (L < 1e-38) for the largest class.
@@ -229,7 +221,11 @@ def _beyond(inside: Callable[[float], bool]) -> float:
 def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.device) -> Table:
     """The table for x in [least, 0]; cached if no gradient in tau is needed."""
     size = max(1024, 1 << (classes - 1).bit_length())  # so that few tables serve all numbers of classes
-    step = step_of(noise, tau.item(), size)
+    step = STEP  # wider where the noise, in units of tau, is wide and analytic
+    if isinstance(noise, Gumbel | Gaussian | Logistic):
+        # The largest of many Gaussians is confined to about 1/sqrt(2 log d).
+        narrower = math.sqrt(1 + 2 * math.log(size)) if isinstance(noise, Gaussian) else 1
+        step = STEP * max(1.0, 1 / tau.item() / narrower)
     # Rounded, so that the next step of a descent finds it in the cache.
     reach = max(least, LEAST * max(1.0, 1 / tau.item()))
     below = 32 * math.floor(reach / step / 32) - 32

@@ -108,9 +108,7 @@ def negative_entropy(theta: Tensor, noise: Common) -> Tensor:
 
     The gradient, the Laplacian times :math:`\log q`, is computed with the value, from the same nodes.
     """
-    if isinstance(_checked(theta, noise), Gumbel):
-        log_q = torch.log_softmax(theta / noise.scale, -1)
-        return (log_q.exp() * log_q.masked_fill(theta == -math.inf, 0.0)).sum(-1)
+    _checked(theta, noise)
     return divergence(theta, torch.zeros_like(theta), noise)
 
 

@@ -218,8 +218,9 @@ class ByRule(Continuous):
         """Nodes and log weights for all s >= low: [K], [K]."""
 
     def _places(self, s: Tensor, tau: Tensor) -> "Rule":
-        """Nodes z, z - s and log weights of a rule over G, for smooth density and distribution function."""
-        return trapezoid(s, tau)
+        """Nodes z, z - s and log weights of a rule over G: trapezoids, for smooth density and distribution function."""
+        z = torch.arange(LOW, HIGH, STEP, dtype=s.dtype, device=s.device).unsqueeze(0)
+        return z, z - s.unsqueeze(-1), torch.full_like(z, math.log(STEP))
 
     def _trapezoid(self, tau: float, low: float, high: float) -> tuple[Tensor, Tensor]:
         step = STEP * min(1.0, tau)
@@ -269,12 +270,6 @@ def blurred(noise: Continuous, s: Tensor, tau: Tensor, places: Places) -> Transf
         log, first, second = (part.clamp_min(FLOOR) for part in (log, first, second))
         parts.append([log, first - log, second - log])
     return Transform(*(torch.cat(column).reshape(s.shape) for column in zip(*parts, strict=True)))
-
-
-def trapezoid(s: Tensor, tau: Tensor) -> Rule:
-    """The trapezoid rule in z, the same for all points."""
-    z = torch.arange(LOW, HIGH, STEP, dtype=s.dtype, device=s.device).unsqueeze(0)
-    return z, z - s.unsqueeze(-1), torch.full_like(z, math.log(STEP))
 
 
 def log_or_none(weights: Tensor) -> Tensor:
