@@ -216,8 +216,10 @@ def main(threads: int, quick: bool) -> None:
         print("gpu: torch finds no CUDA device; nothing measured")
         return
     tables = measured(quick)
-    tables["Chapters at profile smoke"] = chapters("smoke", "bias towers" if quick else "")
-    keep("gpu", tables, threads, quick)
+    try:
+        tables["Chapters at profile smoke"] = chapters("smoke", "bias towers" if quick else "")
+    finally:  # what was measured is kept where a chapter fails
+        keep("gpu", tables, threads, quick)
 
 
 def book(threads: int, quick: bool) -> None:

@@ -33,8 +33,8 @@ INDEXING = frozenset({"aten::index", "aten::index_put", "aten::index_put_", "ate
 """Of these CUDA takes indices from the CPU too, though not the other way round."""
 
 INTEGERS = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64})
-JOINS = frozenset({"aten::cat", "aten::stack"})
-"""What takes no number from the CPU either: elementwise operations do."""
+FILLS = frozenset({"aten::fill", "aten::fill_", "aten::masked_fill", "aten::masked_fill_"}) | INDEXING
+"""These take numbers from the CPU, as elementwise operations do, except clamp."""
 
 PRODUCTS = frozenset(f"aten::{name}" for name in ("mm", "bmm", "addmm", "baddbmm", "mv", "addmv", "dot", "addbmm"))
 """Matrix products, of which CUDA has no kernel for integers."""
@@ -141,7 +141,8 @@ def dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     _count(name, args, kwargs, here, result_here)
     if asked is not None:
         kwargs["device"] = HOME
-    result = func(*(each(held, one) for one in args), **{key: each(held, one) for key, one in kwargs.items()})
+    function = _topk if here and name == "aten::topk" else func
+    result = function(*(each(held, one) for one in args), **{key: each(held, one) for key, one in kwargs.items()})
     if torch.Tag.inplace_view in func.tags and isinstance(args[0], OnDevice):
         with no_dispatch():  # as squeeze_, which changes the shape that the wrapper shows
             func(*args, **kwargs)
@@ -154,6 +155,12 @@ def dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return each(placed, result)
 
 
+def _topk(values: Tensor, k: int, dim: int = -1, *options: bool) -> tuple[Tensor, Tensor]:
+    """Of equal values the last: CUDA takes others than the CPU."""
+    found, place = values.flip(dim).topk(k, dim, *options)
+    return found, values.shape[dim] - 1 - place
+
+
 def _refuse_mixture(
     name: str, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Sequence[Tensor]
 ) -> None:
@@ -162,8 +169,9 @@ def _refuse_mixture(
         tensors = [args[0], *tensors_of((*args[2:], *kwargs.values()))]
     first = args[0] if args else None
     written = first if func._schema.is_mutable and isinstance(first, Tensor) else None
+    numbers = name in FILLS or (torch.Tag.pointwise in func.tags and name != "aten::clamp")
     strangers = [
-        one for one in tensors if not isinstance(one, OnDevice) and (one.dim() > 0 or one is written or name in JOINS)
+        one for one in tensors if not isinstance(one, OnDevice) and (one.dim() > 0 or one is written or not numbers)
     ]
     if strangers:
         shapes = ", ".join(str(tuple(one.shape)) for one in strangers)

@@ -26,8 +26,9 @@ def values(device: str, ties: Ties, share: float, excluded: bool) -> list[Tensor
     sparse = (csr_array(relevant.numpy()), relevant.to(device).to_sparse()) if share == 0.04 else ()
     for of in (relevant.to(device), labels, gained, *sparse):
         found += ranking.evaluate(scores.to(device), of, NAMES, ties=ties, exclude=exclude, empty=0).values()
-        for metric, k in ((ranking.recall, [10]), (ranking.reciprocal_rank, [])):
-            found.append(metric(scores.to(device), of, *k, ties=ties, exclude=exclude, empty="skip"))
+        for metric, k in ((ranking.recall, [10]), (ranking.recall, [300]), (ranking.reciprocal_rank, [])):
+            columns = scores.T.contiguous().T.to(device)  # in memory by items
+            found.append(metric(columns, of, *k, ties=ties, exclude=exclude, empty="skip"))
     found += [ranking.ranks(scores.to(device), ties=ties), ranking.rank(scores.to(device), [0] * 7, ties=ties)]
     values, items = scores.topk(20)  # of equal scores a GPU takes others
     for retrieved in (

@@ -29,6 +29,8 @@ REFUSED: dict[str, Callable[[], object]] = {
     "stack": lambda: torch.stack([there(), here()]),
     "stack of numbers": lambda: torch.stack([there(1.0), here(1.0)]),
     "where": lambda: torch.where(there() > 0, there(), here()),
+    "clamp by a number": lambda: there().clamp(min=here(0.0)),
+    "search of a number": lambda: torch.searchsorted(there(), here(0.0)),
     "product": lambda: there([ROW]) @ here(),
     "index of the device into the CPU": lambda: here()[there([0])],
     "mask of the device into the CPU": lambda: here()[there([True, False, True])],
@@ -49,6 +51,14 @@ REFUSED: dict[str, Callable[[], object]] = {
 def test_it_refuses_what_cuda_refuses(name: str) -> None:
     with StandIn(), pytest.raises(RuntimeError, match=r"device|pin|not implemented for"):
         REFUSED[name]()
+
+
+def test_it_takes_numbers_of_the_cpu_where_cuda_does() -> None:
+    with StandIn():
+        low = there() < 1
+        for found in (torch.where(low, here(1.0), there()), there().masked_fill(low, here(1.0))):
+            assert (found * here(2.0)).tolist() == [2.0, 4.0, 2.0]
+        assert there([1.0, 1.0]).topk(1).indices.tolist() != here([1.0, 1.0]).topk(1).indices.tolist()
 
 
 def test_it_refuses_to_be_an_array() -> None:

@@ -28,7 +28,7 @@ def few(scores: Tensor) -> int:
 def above_and_tied(scores: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
     """The numbers of scores of each row above, and equal to, each wanted one [B, R]; the largest [B] if it sorts."""
     if not 1 <= wanted.shape[1] <= few(scores):
-        ascending = _sort(scores)
+        ascending = _sort(scores.contiguous())
         return *search_sorted(ascending, wanted), ascending[:, -1]
     columns = wanted.unsqueeze(-1).unbind(1)
     above = torch.stack([count_true(scores > column) for column in columns], -1)

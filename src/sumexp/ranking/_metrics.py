@@ -257,12 +257,13 @@ KEPT = 1 << 18
 def _terms(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The term of each of the first k places, 1/log2(1 + i) or 1/i, [k], and sums of the first 0, 1, ..., k of them."""
     with torch.inference_mode(False):
-        place = torch.arange(1, k + 1, dtype=dtype, device=device)
+        # What is kept comes from the CPU: a CUDA graph that is captured refuses the copy, and computes nothing to keep.
+        place = torch.arange(1, k + 1, dtype=dtype, device="cpu" if k <= KEPT else device)
         terms = (torch.log2(1 + place) if discounted else place).reciprocal()
         total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
         # The rounding error of each total, itself exact, so that the difference of two large totals keeps all digits.
         lost = torch.nn.functional.pad((terms - total.diff()).cumsum(0), (1, 0))
-        return terms, torch.stack([total, lost], -1)
+        return terms.to(device), torch.stack([total, lost], -1).to(device)
 
 
 def _over(discounted: bool, k: int, start: Tensor, stop: Tensor) -> Tensor:
