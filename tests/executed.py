@@ -15,10 +15,11 @@ from claimbook.store import default
 ROOT = Path(__file__).parents[1]
 EXECUTE = """
 import os
+import sys
 from claimbook.pipeline import book, pages, plan, staging
 from claimbook.store.entries import write_text
 
-made = plan.make("smoke", "cpu", "")
+made = plan.make("smoke", "cpu", sys.argv[1])
 write_text(plan.PLAN, made.model_dump_json())
 book.execute(made, os.cpu_count())  # the other workers wait
 shown = pages.stored(made.notebooks)
@@ -52,7 +53,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
     return place
 
 
-def _execute(place: Path) -> None:
+def _execute(place: Path, chapters: str) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     for name in SOURCES:
@@ -61,15 +62,27 @@ def _execute(place: Path) -> None:
             shutil.copytree(source, place / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(source, place / name)
-    run(place, "-c", EXECUTE)
+    run(place, "-c", EXECUTE, chapters)
 
 
 @pytest.fixture(scope="session")
-def executed_book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the project whose notebooks are executed."""
-    return once(tmp_path_factory, "executed", _execute)
+def executed_book(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project whose notebooks are executed, those that the selected tests read."""
+    chapters = " ".join(_chapters(request.session.items))
+    return once(tmp_path_factory, "executed", lambda place: _execute(place, chapters))
+
+
+def _chapters(items: list[pytest.Item]) -> set[str]:
+    """The chapters that tests read; none if a test reads the whole book."""
+    waiting = [item for item in items if _waits(item)]
+    read = {item.callspec.params.get("chapter", "") if hasattr(item, "callspec") else "" for item in waiting}
+    return set() if "" in read or any("html" in item.fixturenames for item in waiting) else read
+
+
+def _waits(item: pytest.Item) -> bool:
+    return "executed_book" in getattr(item, "fixturenames", ())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What waits for the notebooks comes first: one worker executes them while the others go on."""
-    items.sort(key=lambda item: "executed_book" not in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: not _waits(item))

@@ -1,9 +1,11 @@
 """The notebooks as a reader of their source meets them."""
 
 import ast
+import shutil
 from importlib import import_module
 from pathlib import Path
 
+import jupytext.cli
 import pytest
 
 from claimbook.pipeline.plan import chapters_of, declared_runs, parse
@@ -44,3 +46,11 @@ def test_the_runs_that_a_chapter_looks_for_are_part_of_its_key(name: str) -> Non
             names = ast.unparse(values[ast.unparse(node.args[1])])  # such as tuple(grids.PLANS["paper"])
             asked[grid] = eval(names, {"grids": import_module(f"sumexp.chapters.{grid}.grids")})  # noqa: S307 - of the book
     assert asked == declared_runs(source)
+
+
+def test_a_notebook_that_jupyter_saves_keeps_what_it_declares(tmp_path: Path) -> None:
+    """Jupytext drops what it does not know of the front matter, unless it is configured to keep it."""
+    for path in ("pyproject.toml", "notebooks/vae.md"):
+        shutil.copy2(ROOT / path, tmp_path)
+    jupytext.cli.jupytext(["--quiet", "--sync", str(tmp_path / "vae.md")])
+    assert parse(tmp_path / "vae.md").declared == parse(ROOT / "notebooks/vae.md").declared != {}

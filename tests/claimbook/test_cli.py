@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from typer.testing import CliRunner
 
-from claimbook import cli, register
+from claimbook import BookError, cli, register
 from claimbook.cli.commands import app, register_command
 from claimbook.pipeline import notebooks
 from claimbook.store import Computation, Store, processes
@@ -86,6 +87,34 @@ def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
     assert f"executed in 12.3 s: {target}" in done.output
     assert target.read_text() == "executed"
     assert asked == [("one", {"seed": "7"}, Path("build/logs/run-one.log"), str(os.getpid()))]
+
+
+@pytest.mark.parametrize("output, message", [("folder", "is a directory"), ("file/one.ipynb", "--output is file/one")])
+def test_a_place_that_cannot_be_written_is_refused_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, output: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("file").touch()
+    monkeypatch.setattr(notebooks, "parameters", lambda name, given: {})
+    done = CliRunner().invoke(app, ["notebook", "run", "one", "--output", output])
+    assert message in done.output + str(done.exception)
+
+
+@pytest.mark.parametrize("arguments", [("pdf",), ("book",), ("why",), ("register",), ("notebook", "run", "bias")])
+def test_a_command_outside_the_project_says_so(
+    arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, BookError)
+    assert re.match(r"no _toc.yml here|claims: no claims/|no notebook 'bias' in", str(error))
+
+
+@pytest.mark.parametrize("runs", ["0", "-3"])
+def test_a_check_of_no_runs_is_refused(runs: str) -> None:
+    done = CliRunner().invoke(app, ["runs", "check", "--grid", "vae", "--runs", runs])
+    assert (done.exit_code, "greater than or equal to 1" in done.output) == (2, True)
 
 
 def test_each_claim_of_a_chapter_has_a_line(

@@ -580,6 +580,9 @@ def test_a_label_that_the_prior_excludes_is_refused(union: bool, shared: bool) -
     log_prior = double(0.5, 0.5, 0).log()
     with pytest.raises(ValueError, match="log_prior is -inf for label 2, which is in the batch"):
         samplers.within_batch(torch.tensor([0, 1, 2]), log_prior, union=union, shared=shared)
+    for prior in (log_prior[:, None], log_prior[0]):
+        with pytest.raises(ValueError, match=r"log_prior has shape \(.*\); it must be \[L\]"):
+            samplers.within_batch(torch.tensor([0, 1, 1]), prior, union=union, shared=shared)
     assert samplers.within_batch(torch.tensor([0, 1, 1]), log_prior, union=union, shared=shared).log_q.isfinite().all()
 
 

@@ -1,1 +1,1 @@
-"""What a notebook calls: `figures`, `results`, `data_note`, `classifiers`, `measurements`, and cached `runs`."""
+"""What a notebook calls: `figures`, `interactive`, `parameters`, `results`, `tables`, and cached `runs`."""

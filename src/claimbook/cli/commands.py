@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from shutil import copy2
 from tempfile import TemporaryDirectory
@@ -10,8 +10,10 @@ from textwrap import shorten
 from typing import Annotated
 
 import typer
+from tabulate import tabulate
 
-from claimbook import BookError
+from claimbook import BookError, register
+from claimbook.pipeline import book, notebooks, pages, plan
 from claimbook.store import Store, default, processes, progress
 from claimbook.store.entries import size
 from claimbook.store.settings import choice, resolve_device
@@ -32,18 +34,7 @@ Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Cores = Annotated[int, typer.Option(min=1, help="How many cores to use.")]
 ALL = os.cpu_count() or 1
 Grid = Annotated[str, typer.Option(help="The chapter whose runs are meant, such as vae.")]
-
-
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns of texts."""
-    from tabulate import tabulate
-
-    typer.echo(tabulate(rows, columns, tablefmt="plain", disable_numparse=True))
-
-
-def as_size(size: float) -> str:
-    """MB with one decimal."""
-    return f"{size / 1e6:,.1f} MB"
+_table = partial(tabulate, tablefmt="plain", disable_numparse=True)
 
 
 @app.command("book")
@@ -55,16 +46,12 @@ def book_command(
     stored: Annotated[str, typer.Option(help="1: render what the store has; partial: even without some.")] = "",
 ) -> None:
     """Build the book: execute what is out of date and render the pages."""
-    from claimbook.pipeline import book
-
     typer.echo(f"the book: {book.build(profile, device, only, cores, stored=stored)}")
 
 
 @app.command("step", hidden=True)
 def step_command(step: str, argument: str) -> None:
     """Run a step of the planned build: notebook NAME, or pages CORES."""
-    from claimbook.pipeline import book
-
     book.step(step, argument)
 
 
@@ -80,17 +67,18 @@ def pdf_command() -> None:
 def run_command(
     name: Annotated[str, typer.Argument(help="The chapter's name, such as expectations.")],
     parameters: Annotated[list[str] | None, typer.Option("--parameter", "-p", metavar="NAME=VALUE")] = None,
-    output: Annotated[Path | None, typer.Option(help="Where the executed notebook goes.")] = None,
+    output: Annotated[Path | None, typer.Option(dir_okay=False, help="Where the executed notebook goes.")] = None,
 ) -> None:
     """Execute a notebook; the book and the store stay unchanged."""
-    from claimbook.pipeline import notebooks
-
     values = notebooks.parameters(name, parameters or [])
     target = output or Path("build/run") / f"{name}.ipynb"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BookError(f"--output is {target}, and {error}; name a file in a folder that you can write to") from None
     processes.drive()
     with TemporaryDirectory() as folder, progress.step(name):
         made = notebooks.run(name, values, Path(folder), Path("build/logs") / f"run-{name}.log")
-        target.parent.mkdir(parents=True, exist_ok=True)
         copy2(Path(folder, notebooks.EXECUTED), target)
     typer.echo(f"executed in {made.seconds:.1f} s: {target}")
 
@@ -106,8 +94,6 @@ def register_command(
     The evidence is that of the last `make book`; without it, claims that have tests are open.
     The exit code is 1 if the tests of a listed claim fail.
     """
-    from claimbook import register
-
     if verdict:
         choice("--verdict", verdict, register.VERDICTS)
     claims, built = register.load(Path("claims")), Path("build/register.json")
@@ -127,7 +113,7 @@ def register_command(
             (e.id, e.where.replace("$", ""), f"{e.verdict} ({e.evidence or 'no evidence'})", shorten(e.says, 120))
             for e in entries
         ]
-        print_table(("claim", "where", "verdict", "says"), shown)
+        typer.echo(_table(shown, ("claim", "where", "verdict", "says")))
         counts = Counter(entry.verdict for entry in entries)
         typer.echo(f"\n{len(entries)} claims: {', '.join(f'{number} {verdict}' for verdict, number in counts.items())}")
     if any(entry.verdict == "failing" for entry in entries):
@@ -141,8 +127,6 @@ def why_command(
     device: Device = "auto",
 ) -> None:
     """Say whether a build would compute it again and, of a single name, which part changed since the last time."""
-    from claimbook.pipeline import book, pages, plan
-
     made = plan.make(profile, device, "", stored=True)
     known = {**made.notebooks, **made.evidence, "pages": pages.computation(made)}
     for each in [choice("NAME", name, known)] if name else known:
@@ -158,7 +142,7 @@ def clean_command() -> None:
     """
     sizes = {path: size(path) for kind in ("notebook", "evidence", "pages") for path in default().paths(kind)}
     gone = [path for path in sizes if default().remove(path)]
-    freed = as_size(sum(sizes[path] for path in gone))
+    freed = f"{sum(sizes[path] for path in gone) / 1e6:,.1f} MB"
     typer.echo(f"removed {len(gone)} of {len(sizes)} entries, {freed}; training runs stay: {default().root / 'run'}")
 
 
@@ -180,7 +164,7 @@ def list_runs(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> 
             due += job.seconds[device]
         state = "fresh" if entry else "half-done" if store.checkpoint(run).exists() else "missing"
         rows.append((run.key[:12], state, progress.as_time(entry.provenance.seconds) if entry else "", about))
-    print_table(("key", "state", "time", "settings"), rows)
+    typer.echo(_table(rows, ("key", "state", "time", "settings")))
     missing = sum(row[1] != "fresh" for row in rows)
     speed = f"{len(rows) - missing} finished runs" if stated else "an H200" if device == "cuda" else "one core"
     time = progress.as_time(due * (taken / stated if stated else 1))
@@ -207,7 +191,7 @@ def run_runs(
         return
     chosen = [job for job, wanted in grids.planned(grid, profile, device) if wanted.key.startswith(only)]
     if not chosen:
-        raise BookError(f"no run of the grid {grid}, profile {profile}, on {device} begins with {only!r}")
+        raise BookError(f"no run of {grid}, profile {profile}, on {device} begins with {only!r}; see `runs list`")
     processes.follow()
     for job in chosen:
         grids.run(job, device)
@@ -220,14 +204,14 @@ def write_runs(grid: Grid, profile: Profile = "cpu", device: Device = "auto") ->
     from claimbook.store import bundled
 
     count = grids.write(grid, profile, resolve_device(device, needed=False))
-    sizes = " and ".join(f"{path} ({as_size(path.stat().st_size)})" for path in bundled.files(grid))
+    sizes = " and ".join(f"{path} ({path.stat().st_size / 1e6:,.1f} MB)" for path in bundled.files(grid))
     typer.echo(f"{count} runs in {sizes}")
 
 
 @runs_app.command("check")
 def check_runs(
     grid: Grid,
-    runs: Annotated[int, typer.Option(help="How many: the shortest of each task, then others.")] = 3,
+    runs: Annotated[int, typer.Option(min=1, help="How many: the shortest of each task, then others.")] = 3,
     device: Device = "auto",
 ) -> None:
     """Recompute some of the runs that come with the book, and compare; the exit code is 1 if any differs."""

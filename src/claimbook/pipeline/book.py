@@ -13,12 +13,13 @@ from typing import TextIO
 
 from filelock import FileLock, Timeout
 
-from claimbook import BookError
+from claimbook import BookError, register
 from claimbook.pipeline import notebooks, pages, scheduler
 from claimbook.pipeline import plan as plans
 from claimbook.pipeline.plan import BUILD, FINISHED, PLAN, Plan
 from claimbook.pipeline.scheduler import Task
 from claimbook.register.outcomes import PROOFS, TESTS, file_of
+from claimbook.register.verdict import markers
 from claimbook.store import Computation, default, parts, processes, progress
 from claimbook.store.computation import digest
 from claimbook.store.entries import write_text
@@ -31,8 +32,8 @@ PAGE = pages.HTML / "index.html"
 def build(profile: str, device: str, only: str, cores: int, *, stored: str = "") -> Path:
     """Build the book; returns its first page.
 
-    It executes the chapters in ``only``, separated by spaces, or all. If ``stored`` is ``1`` it executes nothing, and
-    missing entries are an error; with ``partial`` the pages are rendered without them.
+    It executes the chapters in ``only``, separated by spaces, or all, and decides their claims. If ``stored`` is ``1``
+    it executes nothing, and missing entries are an error; with ``partial`` the pages are rendered without them.
     """
     choice("STORED", stored or "1", ("1", "partial"))
     arguments = profile, device, only, stored
@@ -89,8 +90,11 @@ def _check_stored(plan: Plan) -> None:
 
 
 def _decide(plan: Plan, cores: int) -> None:
-    """Run the test modules of claims whose outcomes are not in the store; a failing test is evidence too."""
-    files = [file_of(wanted.name).as_posix() for wanted in default().missing(plan.evidence.values())]
+    """Run the test modules of the selected chapters' claims that the store lacks; a failing test is evidence too."""
+    unselected = plan.notebooks.keys() - set(plan.selected)
+    left_out = {claim.id for claim in register.load(pages.CLAIMS).values() if claim.chapter in unselected}
+    selected = {test.partition("::")[0] for test, claim in markers(TESTS) if claim not in left_out}
+    files = [file for file in _undecided(plan) if file in selected]
     if not files:
         return
     log = BUILD / "logs" / "evidence.log"
@@ -99,8 +103,13 @@ def _decide(plan: Plan, cores: int) -> None:
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     with progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
-    if undecided := [file_of(wanted.name).as_posix() for wanted in default().missing(plan.evidence.values())]:
+    if undecided := [file for file in _undecided(plan) if file in files]:
         raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
+
+
+def _undecided(plan: Plan) -> list[str]:
+    """The files of the test modules whose outcomes are not in the store."""
+    return [file_of(wanted.name).as_posix() for wanted in default().missing(plan.evidence.values())]
 
 
 def _show(plan: Plan, cores: int) -> None:

@@ -7,11 +7,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, sync_playwright
 from pypdf import PdfWriter
 from pypdf.generic import ArrayObject, NameObject
-from sphinx_external_toc.parsing import parse_toc_yaml
 
 from claimbook import BookError, project
 from claimbook.pipeline.pages import HTML
-from claimbook.pipeline.plan import BUILD, TOC
+from claimbook.pipeline.plan import BUILD, TOC, pages_of
 
 PDF = BUILD / f"{project.declared('package') or 'book'}.pdf"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -34,7 +33,7 @@ def printed(browser: Browser, file: Path) -> bytes:
 
 def make() -> Path:
     """Print the pages in ``build/html``; returns the PDF, which appears whole or not at all."""
-    files = [HTML / f"{name}.html" for name in parse_toc_yaml(TOC) if not name.startswith(LEFT_OUT)]
+    files = [HTML / f"{name}.html" for name in pages_of(TOC) if not name.startswith(LEFT_OUT)]
     if missing := [str(file) for file in files if not file.exists()]:
         raise BookError(f"no {', '.join(missing)}; build the book first: make book, or claimbook book")
     if not (chromium := next(filter(None, map(shutil.which, BROWSERS)), None)):

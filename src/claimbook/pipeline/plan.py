@@ -110,11 +110,16 @@ def measurements() -> list[Path]:
     return sorted(project.folder(project.declared("measured")).glob("*.json")) if project.declared("measured") else []
 
 
-def chapters_of(toc: Path) -> list[str]:
-    """The names of the notebooks in a table of contents, in its order."""
+def pages_of(toc: Path) -> list[str]:
+    """The pages of a table of contents, in its order."""
     if not toc.is_file():
         raise BookError(f"no {toc} here ({Path.cwd()}); run this from the project's root")
-    return [file.removeprefix(f"{NOTEBOOKS}/") for file in parse_toc_yaml(toc) if file.startswith(f"{NOTEBOOKS}/")]
+    return list(parse_toc_yaml(toc))
+
+
+def chapters_of(toc: Path) -> list[str]:
+    """The names of the notebooks in a table of contents, in its order."""
+    return [page.removeprefix(f"{NOTEBOOKS}/") for page in pages_of(toc) if page.startswith(f"{NOTEBOOKS}/")]
 
 
 class Plan(BaseModel):

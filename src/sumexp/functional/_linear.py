@@ -68,9 +68,10 @@ def linear_in_batch(
     checks.choice("hits", hits, _batch.HITS)
     scores = queries.new_empty(size, 1).expand(size, columns)  # of their shape and type
     law = _batch._law("log_q", log_q, scores, (columns,), needed=correct != "none")
-    classes = _batch._classes(ids, scores) if hits == "mask" else None
+    classes = _batch._classes(ids, scores)
+    masked = classes if hits == "mask" else None
     places = torch.arange(size, device=queries.device)
-    halves = [_Half(places, _batch._taken(law, correct, None, columns), correct == "all", classes)]
+    halves = [_Half(places, _batch._taken(law, correct, None, columns), correct == "all", masked)]
     rows = None
     if symmetric:
         rows = _batch._law("row_log_q", row_log_q, scores, (size,), needed=False)

@@ -341,12 +341,15 @@ def within_batch(
             B - 1 draws.
 
     Raises:
-        ValueError: if there are fewer than two examples, a label is no class, or its prior is 0, above 1 or NaN.
+        ValueError: for shapes that do not fit, fewer than two examples, a label that is no class, or a label whose
+            prior is 0, above 1 or NaN.
 
     Source: Rawat et al., section 2.2.
     """
     checks.choice("hits", hits, get_args(InBatchHits))
     prior = checks.reals("log_prior", log_prior)
+    if prior.dim() != 1:
+        raise ValueError(f"log_prior has shape {tuple(prior.shape)}; it must be [L], a number for each class")
     prior = prior.to(checks.wide(prior.device))
     labels = _check_labels(labels, prior.shape[0]).to(prior.device)
     if labels.shape[0] < 2:

@@ -98,7 +98,10 @@ def test_what_can_change_a_result_runs_the_chapters_that_import_it_and_all_else_
     assert '"hide-input"' in page
     assert "As everybody knows" in page
     project.write("src/sumexp/used.py", "def two():\n    return 3 - 1\n")
+    project.build("--only", "two")
+    assert project.entries("evidence") == entries[1]  # the claim is of the other chapter
     project.build()
+    assert project.entries("evidence").keys() > entries[1].keys()
     after = project.executed()
     assert after["one"] != before["one"]
     assert after["two"] == before["two"]

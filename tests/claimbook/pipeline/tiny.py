@@ -52,7 +52,7 @@ chapters:
     "book/register.md": "# Register\n\n```{register-table} claims\n```\n",
     "book/executions.md": "---\nnosearch: true\n---\n\n# Executions\n\n```{measured} executions\n:table: cost\n```\n",
     "claims/bias.yml": """- id: bias-sum
-  chapter: bias
+  chapter: one
   where: sec. 1
   kind: equation
   paper_says: One and one is two.
