@@ -135,7 +135,7 @@ def test_a_saved_law_that_was_rounded_or_averaged_is_refused(make: Callable[[], 
 
 def test_laws_print_themselves() -> None:
     assert repr(samplers.Uniform(5)) == "Uniform(classes=5)"
-    shown = repr(LAWS["mixture"]())
+    shown = repr(LAWS["mixture"]().to("meta"))
     assert "proportions=[0.25, 0.75]" in shown
     assert "Categorical(classes=5)" in shown
 

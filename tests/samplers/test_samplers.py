@@ -115,7 +115,6 @@ SAMPLERS: dict[str, Callable[[], Sampler]] = {
     ),
     "unigram": lambda: samplers.unigram(torch.arange(1000)),
     "mixture": lambda: Mixture([Uniform(1000), LogUniform(1000)], [0.25, 0.75]),
-    "one class": lambda: Categorical(double(1)),
 }
 every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS.keys())
 
@@ -382,9 +381,7 @@ def test_laws_without_a_label_stay_on_no_device_that_is_left() -> None:
     samplers.draw(law, [0], 2, hits="redraw", generator=seeded())
     assert law.others
     assert not law.to("meta").others
-    mixture = Mixture([law, law], [0.5, 0.5])
-    assert mixture.device.type == "meta"
-    assert "proportions=[0.5, 0.5]" in repr(mixture)
+    assert Mixture([law, law], [0.5, 0.5]).device.type == "meta"
 
 
 def test_shares_may_be_as_far_off_as_their_precision_explains() -> None:
@@ -504,10 +501,6 @@ def test_a_power_of_any_sign(power: float) -> None:
 # -- within a batch -------------------------------------------------------------------------------------------------
 
 
-def test_off_diagonal_entries_in_their_order() -> None:
-    assert samplers.off_diagonal(torch.arange(9).view(3, 3)).tolist() == [[1, 2], [3, 5], [6, 7]]
-
-
 def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
     drawn = samplers.within_batch(labels, log_prior, hits="mask")
@@ -617,26 +610,19 @@ def test_the_model_s_own_negatives_kept_have_the_full_gradient_on_average() -> N
     assert mean.tolist() == pytest.approx((m / (m + 1) * full).tolist(), rel=1e-13)
 
 
-def test_the_model_s_negatives_are_kept_unless_said_else() -> None:
-    logits, labels = torch.zeros(4, 2, dtype=torch.float64), torch.tensor([0, 1, 0, 1])
-    drawn = samplers.model_based(logits, labels, 100, generator=seeded())
-    assert (drawn.ids == labels.unsqueeze(-1)).any()  # missed with probability 2^-400
-    assert not drawn.hits.any()
-    assert drawn.log_q.flatten().tolist() == pytest.approx([math.log(0.5)] * 400)
-
-
-@pytest.mark.parametrize("rule", ["mask", "redraw"])
+@pytest.mark.parametrize("rule", ["keep", "mask", "redraw"])
 def test_the_model_s_negatives_follow_its_softmax(rule: samplers.Hits) -> None:
     logits = torch.cat([torch.randn(60, generator=seeded(5), dtype=torch.float64), double(-math.inf)])
     labels = torch.full((200,), 7)
-    drawn = samplers.model_based(logits.expand(200, -1), labels, 2000, hits=rule, generator=seeded())
+    options: dict[str, Any] = {} if rule == "keep" else {"hits": rule}
+    drawn = samplers.model_based(logits.expand(200, -1), labels, 2000, generator=seeded(), **options)
     scores = logits.clone()
     if rule == "redraw":
         scores[7] = -math.inf
     q = torch.softmax(scores, 0)
     assert follows(drawn.ids, q)
     assert torch.allclose(drawn.log_q, q.log()[drawn.ids])
-    assert torch.equal(drawn.hits, drawn.ids == 7)
+    assert torch.equal(drawn.hits, (drawn.ids == 7) & (rule == "mask"))
 
 
 # -- weights --------------------------------------------------------------------------------------------------------
@@ -679,6 +665,14 @@ def modelled(logits: Any, labels: Any) -> samplers.Negatives:
     return samplers.model_based(logits, labels, 2, hits="redraw")
 
 
+class Series(np.ndarray):
+    """As ``pandas.Series.value_counts`` gives counts: popular first, the ids in an index."""
+
+    index = np.array([2, 0, 1])
+
+
+POPULAR: Any = np.array([0.5, 0.3, 0.2]).view(Series)
+
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Categorical(double(0.5, 0.4)), "q sums to 0.9, not 1"),
     (lambda: Categorical(double(1.5, -0.5)), "got -0.5 at 1"),
@@ -688,6 +682,13 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Categorical(torch.full((2, 2), 0.25)), "one-dimensional"),
     (lambda: Uniform(0), "classes is 0"),
     (lambda: LogUniform(3, counts=[3, math.nan, 1]), "class 1 occurs nan times"),
+    (
+        lambda: LogUniform(3, counts=POPULAR),
+        r"counts has the index \[2, 0, 1\], not 0, 1, \.\.\., as value_counts\(\) gives",
+    ),
+    (lambda: samplers.unigram(POPULAR), r"sort it by counts.reindex\(range\(classes\), fill_value=0\)"),
+    (lambda: Categorical(POPULAR), "q has the index"),
+    (lambda: samplers.within_batch([0, 1], POPULAR), "log_prior has the index"),
     (lambda: LogUniform(2.5), "classes is 2.5"),  # type: ignore[arg-type]
     (lambda: samplers.unigram(double(1, -1)), "got -1.0 at 1"),
     (lambda: samplers.unigram(double(0, 0)), "all counts are 0"),

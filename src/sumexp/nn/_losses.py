@@ -50,8 +50,10 @@ class Tempered(Shown):
 
     def reset_parameters(self) -> None:
         """Set the learned numbers to their first values: ``to_empty`` leaves them undefined."""
-        if self.log_temperature is not None:
-            nn.init.constant_(self.log_temperature, math.log(self._fixed_temperature))
+        first = {"log_temperature": math.log(self._fixed_temperature), "logit_bias": getattr(self, "_first_bias", 0.0)}
+        for name, value in first.items():
+            if isinstance(number := getattr(self, name, None), nn.Parameter):
+                nn.init.constant_(number, value)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         # Older checkpoints hold learned numbers without a dimension.
@@ -74,9 +76,8 @@ class Tempered(Shown):
     @property
     def _divisor(self) -> float | Tensor:
         """T, a number where it is fixed."""
-        return (
-            self._fixed_temperature if self.log_temperature is None else for_sums(self.log_temperature).exp().squeeze()
-        )
+        learned = self.log_temperature
+        return self._fixed_temperature if learned is None else for_sums(learned).exp().squeeze()
 
 
 def _padding(scores: Tensor, ids: checks.Values, ignore_index: int) -> tuple[Tensor, Tensor | None]:
@@ -198,12 +199,6 @@ class SigmoidPairs(Tempered):
         self._first_bias = _number(checks.plain("logit_bias", logit_bias))
         bias = learned(self._first_bias, learn_logit_bias, device, dtype)
         self.logit_bias = self._first_bias if bias is None else bias
-
-    def reset_parameters(self) -> None:
-        """Set the learned numbers to their first values: ``to_empty`` leaves them undefined."""
-        super().reset_parameters()
-        if isinstance(self.logit_bias, nn.Parameter):
-            nn.init.constant_(self.logit_bias, self._first_bias)
 
     def forward(self, scores: Tensor, ids: checks.Values, *, log_q: checks.Values | None = None) -> Tensor:
         """The loss of a batch; arguments and errors as the function has them.

@@ -121,7 +121,9 @@ class SampledSoftmax(Tempered):
                 that is no class or that the sampler draws with probability 0, NaN or infinite scores, the mean of no
                 example, and a generator that workers share.
         """
-        self._check_hidden(hidden)
+        checks.floating("hidden", hidden, "[B, d] or [B, T, d]", 2, 3)
+        if hidden.device != (device := self.output.weight.device):
+            raise ValueError(f"hidden lies on {hidden.device} and the weights on {device}: move one by .to()")
         given = checks.integers("label", labels).to(hidden.device)
         if hidden.shape[:-1] != given.shape or given.ndim not in (1, 2):
             raise ValueError(
@@ -129,11 +131,12 @@ class SampledSoftmax(Tempered):
                 "or [B, T, d] and [B, T]"
             )
         present = (given != self.ignore_index).flatten()
-        own = torch.where(present, given.flatten(), 0)
         # What stands where there is no example may be NaN.
         flat = torch.where(present.unsqueeze(-1), hidden.flatten(0, -2), 0)
         generator = samplers.check_worker_generator(generator)
         ids = self.sampler.sample((self.num_negatives,), generator).to(hidden.device)
+        # A row that is read anyway, so that no other class has a gradient.
+        own = torch.where(present, given.flatten(), ids[0])
         positive, negative = (divided(part, self._divisor) for part in self.output(flat, own, ids))
         if self.correct != "none":
             copies = self.num_negatives if self.correct == "importance" else 1
@@ -170,12 +173,6 @@ class SampledSoftmax(Tempered):
                         f"SparseAdam takes sparse gradients alone, and a parameter of shape {tuple(parameter.shape)} "
                         "has none; give it output.parameters() of a module with sparse=True, and no others"
                     )
-
-    def _check_hidden(self, hidden: Tensor) -> None:
-        checks.floating("hidden", hidden, "[B, d] or [B, T, d]", 2, 3)
-        device = self.output.weight.device
-        if hidden.device != device:
-            raise ValueError(f"hidden lies on {hidden.device} and the weights on {device}: move one by .to()")
 
     def _watch_optimisers(self) -> None:
         """Check an optimiser before its step, if it holds sparse gradients of this module."""

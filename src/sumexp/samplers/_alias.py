@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp.samplers._base import Tabulated, dimensions
+from sumexp.samplers._base import Tabulated, by_class, dimensions
 
 BITS = 62
 """Random bits of a draw: the most whose sums stay inside int64."""
@@ -61,7 +61,7 @@ class Categorical(Tabulated):
     table: Tensor
 
     def __init__(self, q: checks.Values) -> None:
-        q = checks.held("q", checks.reals("q", q))
+        q = by_class("q", q)
         if q.ndim != 1:
             raise ValueError(f"q has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
         super().__init__(len(q), q.device)
@@ -69,7 +69,8 @@ class Categorical(Tabulated):
 
     def _spread(self, device: torch.device) -> None:
         self.table = self._integers.to(device)
-        self.log_q = checks.onto(_log(drawn_units(self._integers)[: self.classes]), device)
+        q = drawn_units(self._integers)[: self.classes].double() * 2.0**-BITS
+        self.log_q = checks.onto(q.log(), device)
 
     def _is_law(self, integers: Tensor) -> bool:
         size = _columns(self.classes)
@@ -105,7 +106,7 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
     """
     if isinstance(power, bool) or not isinstance(power, Real) or not math.isfinite(power):
         raise ValueError(f"power is {power!r}; it must be a finite number")
-    counts = checks.held("counts", checks.reals("counts", counts))
+    counts = by_class("counts", counts)
     weights = counts.detach().cpu().to(torch.float64)
     if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
         given = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
@@ -185,11 +186,6 @@ def drawn_units(table: Tensor) -> Tensor:
 def _columns(size: int) -> int:
     """Bits that choose a column."""
     return (size - 1).bit_length()
-
-
-def _log(units: Tensor) -> Tensor:
-    """Log probabilities of integers that sum to 2^62."""
-    return (units.to(torch.float64) * 2.0**-BITS).log()
 
 
 def look_up(table: Tensor, size: int, drawn: Tensor, start: Tensor | None = None) -> None:

@@ -1,10 +1,12 @@
 """The base of the package's distributions: modules, so that they move, are saved and print themselves with a model."""
 
+import reprlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -114,6 +116,17 @@ class Tabulated(Law):
 
 def _checksum(words: Tensor) -> int:
     return zlib.crc32(words.numpy().tobytes())
+
+
+def by_class(name: str, values: checks.Values) -> Tensor:
+    """Numbers of the classes 0, 1, ..., in this order, which a pandas Series must have too."""
+    index = getattr(values, "index", None)  # a method of lists
+    if index is not None and not callable(index) and not np.array_equal(index, np.arange(len(index))):
+        raise ValueError(
+            f"{name} has the index {reprlib.repr(np.asarray(index).tolist())}, not 0, 1, ..., as "
+            f"value_counts() gives it: sort it by {name}.reindex(range(classes), fill_value=0)"
+        )
+    return checks.held(name, checks.reals(name, values))
 
 
 def dimensions(shape: object) -> tuple[int, ...]:

@@ -107,8 +107,7 @@ def _arrivals(
     missing = count - len(ids)
     if missing == 0:
         return ids, times
-    everyone = torch.arange(sampler.classes, device=drawn.device)
-    rate = log_q_of(sampler, everyone).exp().index_fill(0, ids, 0.0)
+    rate = log_q_of(sampler, torch.arange(sampler.classes, device=drawn.device)).exp().index_fill(0, ids, 0.0)
     unseen = int((rate > 0).sum())
     if unseen < missing:
         raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from sumexp import _checks as checks
 from sumexp.samplers import _alias as alias
-from sumexp.samplers._base import Law, Tabulated, dimensions
+from sumexp.samplers._base import Law, Tabulated, by_class, dimensions
 
 
 class Sampler(Protocol):
@@ -83,7 +83,7 @@ class LogUniform(Law):
     ) -> None:
         super().__init__(checks.whole("classes", classes, 1, alias.MOST), device)
         if counts is not None:
-            _check_falling(checks.reals("counts", counts), self.classes)
+            _check_falling(by_class("counts", counts), self.classes)
 
     def _log_prob(self, ids: Tensor) -> Tensor:
         return torch.log(torch.log1p(1 / (ids.to(checks.wide(ids.device)) + 1)) / math.log1p(self.classes))

@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from sumexp import _checks as checks
 from sumexp import _lists as lists
 from sumexp.samplers import _alias as alias
-from sumexp.samplers._base import Law, Tabulated
+from sumexp.samplers._base import Law, Tabulated, by_class
 from sumexp.samplers._laws import Mixture, Sampler, log_q_of
 
 Hits = Literal["mask", "redraw", "keep"]
@@ -113,8 +113,7 @@ def draw(
     equal = (ids == own) if hits == "mask" else none
     if shared and excluded is not None:
         equal = equal | _among(ids, excluded)
-    drawn = (ids, log_q, equal)
-    return Negatives(*(part.view(*given.shape, m) if part.ndim == 2 else part for part in drawn))
+    return Negatives(*(part.view(*given.shape, m) if part.ndim == 2 else part for part in (ids, log_q, equal)))
 
 
 class _Tables(NamedTuple):
@@ -182,8 +181,7 @@ def _beside(
     sampler: Sampler, excluded: Tensor, counted: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """The same by inversion: places on a line on which the classes lie side by side, without those excluded [B, H]."""
-    kept = _kept(sampler)
-    kept = {} if kept is None else kept
+    kept = {} if (found := _kept(sampler)) is None else found
     if "line" not in kept:
         q, where = _probabilities(sampler, excluded)
         units = alias.whole_units(q / q.sum())
@@ -347,7 +345,7 @@ def within_batch(
     Source: Rawat et al., section 2.2.
     """
     checks.choice("hits", hits, get_args(InBatchHits))
-    prior = checks.reals("log_prior", log_prior)
+    prior = by_class("log_prior", log_prior)
     if prior.dim() != 1:
         raise ValueError(f"log_prior has shape {tuple(prior.shape)}; it must be [L], a number for each class")
     prior = prior.to(checks.wide(prior.device))
@@ -429,15 +427,13 @@ def model_based(
     Source: Rawat et al., section 2.2; Stratos, end of Appendix C.
     """
     labels, logits = checks.integers("label", labels), checks.reals("logits", logits)
-    labels = labels.to(logits.device)
     if logits.ndim != 2 or labels.shape != logits.shape[:1]:
         raise ValueError(f"logits {tuple(logits.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
-    labels = _check_labels(labels, logits.shape[1])
     m = checks.whole("num_negatives", num_negatives, 1, 1 << 31)
     checks.choice("hits", hits, get_args(Hits))
-    scores, device = checks.double(logits.detach()), labels.device
-    labels = labels.to(scores.device)
-    [largest] = checks.read(scores.max()) if scores.numel() else [0.0]
+    scores, device = checks.double(logits.detach()), logits.device
+    labels = _check_labels(labels, logits.shape[1]).to(scores.device)
+    [largest] = checks.read(scores.max())
     if not largest < math.inf:
         raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")
     own = labels.unsqueeze(-1)
