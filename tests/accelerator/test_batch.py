@@ -43,6 +43,23 @@ def test_a_captured_loss_reads_nothing_and_is_right(way: dict[str, Any], monkeyp
             torch.testing.assert_close(by.cpu(), slope, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.skipif(GPU, reason="a GPU captures by itself")
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_a_captured_loss_of_vectors_reads_nothing(symmetric: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, results = torch.randn(11, 3, generator=torch.Generator().manual_seed(0)).split([4, 7]), []
+    for place in ("cpu", NAME):
+        with Device() as device, monkeypatch.context() as patched:
+            patched.setattr(checks, "is_captured", lambda values: values.device.type == NAME)
+            queries, items = (part.to(place).requires_grad_() for part in vectors)
+            ids, log_q = IDS.to(place), batch()[1].float().to(place)
+            moved = device.to_device
+            options = {"log_q": log_q, "hits": "mask", "row_ids": ids[:4], "symmetric": symmetric}
+            loss = functional.linear_in_batch(queries, items, ids, **options)
+            results.append([loss, *torch.autograd.grad(loss, (queries, items))])
+            assert (device.synchronisations.total(), device.to_device) == (0, moved)
+    torch.testing.assert_close([one.cpu() for one in results[1]], results[0])
+
+
 @pytest.mark.skipif(GPU, reason="the stand-in is there")
 def test_a_generator_of_another_device_is_named() -> None:
     with Device():
