@@ -65,5 +65,5 @@ def choose(
         because = "otherwise the rarest classes would hardly ever be negatives, and nothing else pushes them down"
     else:
         use = f"{source}; subtract log q from every logit"
-        because = "the minimum is the truth for every number of negatives"
+        because = "with free scores the minimum is the truth for every number of negatives"
     return Choice(f"{use}, keep accidental hits", because, "sumexp-consistent", some)
