@@ -101,7 +101,7 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     ``logits`` are [..., classes]; ``tol`` is the relative error of the quadrature. Errors are those of
     :func:`log_terms`.
 
-    Source: Rawat et al., equations (7) and (11); the expectation they call elusive is new here.
+    Source: Rawat et al., equations (7) and (11); the expectation, whose closed form they call elusive, is new here.
     """
     log_x = log_terms(logits, scheme)
     log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)  # the law sums to 1 within 1e-6 only
