@@ -41,10 +41,7 @@ def slower(files: Sequence[File]) -> str:
 
 
 def cells(row: Row) -> Row:
-    """A row as its table shows it: what others do, too, is held against the fastest of them, and against the floor.
-
-    Seconds are those of one machine, ratios carry over.
-    """
+    """A row as its table shows it: what others do, too, is held against the fastest of them, and against the floor."""
     if "others" not in row:
         return row
     name = min(row["others"], key=lambda other: float(row["others"][other]["seconds"]), default="")

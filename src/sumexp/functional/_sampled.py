@@ -130,8 +130,8 @@ def info_nce(
 
     It is :func:`sampled_softmax` with unit weights; arguments and errors as there. At the optimum
     :math:`f = \log\mathrm{pop}(y|x)/q(y)` plus a constant, and for negatives from the marginal of y
-    :math:`\log N - \mathbb E\ell` bounds the mutual information from below. With ``log_q`` what has this optimum is
-    :math:`f - \log q`, so that f is :math:`\log\mathrm{pop}(y|x)`; ``weights`` change it otherwise.
+    with hits kept :math:`\log N - \mathbb E\ell` bounds the mutual information from below. With ``log_q`` what has this
+    optimum is :math:`f - \log q`, so that f is :math:`\log\mathrm{pop}(y|x)`; ``weights`` change it otherwise.
 
     >>> functional.info_nce(torch.tensor([2.0]), torch.tensor([[0.0, 1.0]]))
     tensor(0.4076)
