@@ -37,12 +37,10 @@ FEW = 16
 RARE, RARE_SLOPE = 1e-6, 1e-3
 """Probabilities below have lost digits on the grid of single precision, and so has the gradient of their logarithms."""
 
-_LEAST = {torch.float16: 2.0**-24}
-"""The least entry of a draw where it is not the smallest normal number, which 16,384 classes would be below."""
-
 
 def _least(dtype: torch.dtype) -> float:
-    return _LEAST.get(dtype, torch.finfo(dtype).tiny)
+    """The least entry of a draw: the smallest normal number, but in float16, where 16,384 classes would be below it."""
+    return 2.0**-24 if dtype == torch.float16 else torch.finfo(dtype).tiny
 
 
 class _Simplex(type(constraints.simplex)):  # type: ignore[misc]

@@ -169,11 +169,6 @@ def test_a_verdict_from_counts_names_what_it_assumes() -> None:
     assert "spread" not in audit(COUNTS, weights="relative", m=9).sentence
 
 
-def test_a_law_may_be_an_array() -> None:
-    given, named = (audit(COUNTS, sampler=law, m=9, scores=scores(1)).scheme.kl for law in (PRIOR, "within-batch"))
-    assert given == pytest.approx(named, rel=1e-9)
-
-
 def test_a_high_power_of_the_counts_is_a_law() -> None:
     how = read_setup(PRIOR, "unigram:2000", "relative", "keep", 9, None)
     assert how.q[0, 0] == pytest.approx(1)
@@ -249,7 +244,9 @@ def test_classes_without_labels_are_kept() -> None:
     assert (result.classes, result.labelled, result.verdict) == (202, 200, "right")
 
 
-def test_a_sampler_of_the_package_and_a_function_are_laws() -> None:
+def test_an_array_a_sampler_of_the_package_and_a_function_are_laws() -> None:
+    given, named = (audit(COUNTS, sampler=law, m=9, scores=scores(1)).scheme.kl for law in (PRIOR, "within-batch"))
+    assert given == pytest.approx(named, rel=1e-9)
     sampler = LogUniform(200)
     named, given, called = (
         audit(COUNTS, sampler=law, weights="negatives", hits="mask", m=9).scheme.kl

@@ -255,16 +255,13 @@ def test_a_chapter_that_is_quoted_must_be_there(tmp_path: Path) -> None:
         ("```{measured} speed\n:table: size\n```", "no table 'size'; there are cost, origin"),
     ],
 )
-def test_a_table_that_is_unknown_is_named_with_its_place(tmp_path: Path, source: str, message: str) -> None:
-    for name, text in (("register", "[]"), ("speed", '{"tables": {"cost": [], "origin": []}}')):
-        (tmp_path / "book/_data").mkdir(parents=True, exist_ok=True)
-        (tmp_path / f"book/_data/{name}.json").write_text(text)
+def test_what_no_table_or_number_has_is_named(tmp_path: Path, source: str, message: str) -> None:
+    (tmp_path / "book/_data").mkdir(parents=True)
+    (tmp_path / "book/_data/register.json").write_text("[]")
+    (tmp_path / "book/_data/speed.json").write_text('{"tables": {"cost": [], "origin": []}}')
     (tmp_path / "index.md").write_text(f"# Introduction\n\n{source}\n")
     _, warnings = render(tmp_path, "index", "sumexp_book")
     assert f"index.md:3: ERROR: {message}" in warnings
-
-
-def test_a_number_of_no_verdict_is_refused(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text("# Introduction\n\n{register-number}`opne`\n")
     with pytest.raises(BookError, match=r"register-number. in index is 'opne'; expected one of holds, "):
         render(tmp_path, "index", "sumexp_book")

@@ -126,8 +126,7 @@ def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = ()
 def _lots(counts: NDArray[Any], log_laws: Sequence[Floats]) -> tuple[Integers, Integers, Integers]:
     """Lots of many classes with one count and one narrow cell of each law; few such classes are lots of one class.
 
-    Returns:
-        a class of each lot, the lot of each class, and the size of each lot.
+    Each lot's first class, the lot of each class, and the size of each lot.
     """
     alike = np.unique(counts, return_index=True, return_inverse=True, return_counts=True)[1:]
     first, place, size = alike

@@ -119,11 +119,9 @@ class Setup:
         return f"{self.name}, {words[self.weights]}{table}, hits {hits}"
 
     def draws(self, m: int, number: Floats) -> "Setup":
-        """The same with m draws, or where the ids of a set are to differ with a set of m.
+        """The same with m draws, at least one of each pool, or where the ids of a set are to differ with a set of m.
 
-        Args:
-            m: at least one of each pool; of several pools their shares stay.
-            number: [classes] how many classes each column of the laws stands for.
+        The shares of several pools stay. A column of the laws stands for ``number`` classes.
         """
         if self.law is None:
             return replace(self, m=self.m * (m / self.negatives))

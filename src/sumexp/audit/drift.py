@@ -248,11 +248,8 @@ def _group(name: str, part: NDArray[np.bool_], trained: Floats, served: Floats, 
 def homogeneity(first: Floats, second: Floats) -> float:
     r"""Pearson's statistic of two samples of counts, in standard deviations from its mean.
 
-    Mean and variance are exact for two samples of one law, given the total count of each class.
-
-    Args:
-        first: [classes] integers, not all 0.
-        second: [classes] of the other sample.
+    Both are [classes], integers, not all 0. Mean and variance are exact for two samples of one law, given the total
+    count of each class.
 
     Source: Dawson, A simplified expression for the variance of the chi-squared function on a contingency table (1954).
     """

@@ -35,10 +35,7 @@ Floats = NDArray[np.float64]
 
 
 def largest_temperature(target: Floats) -> float:
-    r"""The largest T at which cosines over T can be ``target`` up to a constant, :math:`2/(\max g-\min g)`.
-
-    Args:
-        target: [classes] finite scores, such as log P(y|x).
+    r"""The largest T at which cosines over T can be ``target`` g [classes] up to a constant: :math:`2/(\max g-\min g)`.
 
     >>> import numpy as np
     >>> from sumexp.audit.serving import largest_temperature
@@ -72,10 +69,7 @@ def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
     divergence for contexts without information. Log P/q, the minimum without a correction and with kept hits, may have
     a smaller range; log q is then added to the served scores.
 
-    Args:
-        prior: [classes] shares of the labels.
-        setup: the scheme.
-        temperature: of the training; None if unknown.
+    ``prior`` [classes] has the shares of the labels; the temperature of the training is None if unknown.
     """
     if temperature is not None and not 0 < temperature < math.inf:
         raise AuditError(f"temperature is {temperature!r}; it must be positive")

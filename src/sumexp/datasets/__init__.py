@@ -173,10 +173,7 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
     """Download the missing files of ``name``, with a progress bar, and verify all; returns their paths.
 
     A file gets its name only once it is complete and verified. The next call resumes an interrupted download. An
-    existing file is never replaced.
-
-    Raises:
-        DataError: if ``name`` is unknown, the download fails, or a file is not what it should be.
+    existing file is never replaced. A download that fails, or gives another file, raises DataError.
     """
     paths = fetch_all([name], data)[name]
     if isinstance(paths, DataError):
@@ -185,13 +182,9 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
 
 
 def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str, list[Path] | DataError]:
-    """`fetch` for several data sets, with one progress bar; a failure does not stop the others.
+    """`fetch` for several data sets, with one progress bar: for each name the paths of its files, or the error.
 
-    Returns:
-        for each name the paths of its files, or the error.
-
-    Raises:
-        DataError: if a name is unknown; then nothing is downloaded.
+    A failure does not stop the others. If a name is unknown, nothing is downloaded.
     """
     folder = root(data)
     missing = {name: {folder / file.path: file for file in _missing(_dataset(name), folder)} for name in names}

@@ -14,14 +14,8 @@ def download(files: Mapping[Path, DataFile]) -> dict[Path, Exception]:
     """Download each file to its target, with one progress bar; returns the errors of those that failed.
 
     A target exists only once it is complete and verified. An interrupted transfer leaves its part, and a wrong file
-    nothing.
-
-    Args:
-        files: by target.
-
-    Returns:
-        by target an OSError if the transfer broke off or the folder is not writable, or a DataError if the server sent
-        another file.
+    nothing. The error is an OSError if the transfer broke off or the folder is not writable, or a DataError if the
+    server sent another file.
     """
     from tqdm import tqdm
 

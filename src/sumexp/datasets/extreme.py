@@ -126,10 +126,6 @@ def header(path: Path) -> tuple[int, int, int]:
 def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
     """The examples of a file, so many lines at a time; at least one block, which may be empty.
 
-    Args:
-        path: the file.
-        lines: lines per block.
-
     Raises:
         DataError: if a line is not of this form, a label or feature is out of range or repeated in a line, a value is
             not finite, or the number of lines differs from the first line; the message names file and line.

@@ -49,13 +49,7 @@ def imbalanced_counts(imbalance: Imbalance, classes: int, most: int, ratio: floa
     r"""The number of pictures that each class keeps.
 
     ``exp``: :math:`\lfloor n\,r^{-i/(C-1)}\rfloor` for class i; ``step``: n for the first half, :math:`\lfloor n/r\rfloor`
-    for the others.
-
-    Args:
-        imbalance: ``exp`` or ``step``.
-        classes: C, at least 2.
-        most: n, of the first class.
-        ratio: r, the imbalance of the first to the last class, at least 1.
+    for the others. C is at least 2, ``most`` is n, and the ratio r of the first to the last class is at least 1.
 
     Raises:
         ValueError: if the imbalance is unknown, a number is out of range, or a class would keep nothing.
@@ -77,11 +71,7 @@ def imbalanced_counts(imbalance: Imbalance, classes: int, most: int, ratio: floa
 
 
 def cut(data: Labelled, counts: Sequence[int] | NDArray[np.int64]) -> Labelled:
-    """A subset with so many training pictures of each class, fixed by their pixels; subsets are nested.
-
-    Args:
-        data: the whole set.
-        counts: number of pictures of each class [C].
+    """A subset with ``counts`` [C] training pictures of each class, fixed by their pixels; subsets are nested.
 
     Raises:
         DataError: if a class has fewer pictures.
@@ -100,11 +90,7 @@ def cut(data: Labelled, counts: Sequence[int] | NDArray[np.int64]) -> Labelled:
 
 
 def halved(pictures: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pictures of half the side: the mean of each block of 2 x 2 pixels, halves rounded up.
-
-    Args:
-        pictures: [N, side, side, channels], side even.
-    """
+    """Pictures [N, side, side, channels] of half the side, which is even: means of 2 x 2 pixels, halves rounded up."""
     n, side, _, channels = pictures.shape
     blocks = pictures.reshape(n, side // 2, 2, side // 2, 2, channels)
     means: NDArray[np.uint8] = ((blocks.sum((2, 4), dtype=np.uint16) + 2) // 4).astype(np.uint8)

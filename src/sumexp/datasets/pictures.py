@@ -78,9 +78,8 @@ def read_omniglot(*archives: Path, validation: int = OMNIGLOT_VALIDATION) -> Ima
     the same: 24,345 training images are 15 x 1,623, and 8,070 test images 45 fewer than 5 x 1,623; which drawings they
     are is not published. The split by alphabets, background against evaluation, tests on unseen characters.
 
-    Args:
-        archives: npz files with ``images`` [characters, 20, 105, 105], bool, false where there is ink.
-        validation: number of training images to hold out for validation.
+    The archives are npz files with ``images`` [characters, 20, 105, 105], bool, false where there is ink. So many
+    training images as ``validation`` says are held out.
     """
     images = np.concatenate([_characters(archive) for archive in archives])
     generator = np.random.default_rng(SEED)

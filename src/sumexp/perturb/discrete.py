@@ -15,7 +15,7 @@ Source: Cohen Indelman and Hazan, Proposition 5.5 and equations (66), (67).
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product, zip_longest
 from math import isfinite, prod
 from typing import NamedTuple, TypeAlias
 
@@ -107,13 +107,8 @@ def ties(noise: Discrete) -> list[Number]:
 def segments(noise: Discrete) -> list[Segment]:
     """For two classes the graph of the sub-differential over delta: plateaus and steps in turn."""
     at = ties(noise)
-    result: list[Segment] = []
-    for left, right in zip([None, *at], [*at, None], strict=True):
-        inside = (left + right) / Fraction(2) if left is not None and right is not None else None
-        middle = inside if inside is not None else (at[0] - 1 if left is None else at[-1] + 1)
-        ((least, most), _) = bounds([middle, 0], noise)
-        result.append(Segment(left, right, least, most))
-        if right is not None:
-            ((least, most), _) = bounds([right, 0], noise)
-            result.append(Segment(right, right, least, most))
-    return result
+    middles = [at[0] - 1, *((left + right) / Fraction(2) for left, right in pairwise(at)), at[-1] + 1]
+    ends = zip(middles, [None, *at], [*at, None], strict=True)
+    plateaus = (Segment(left, right, *bounds([middle, 0], noise)[0]) for middle, left, right in ends)
+    steps = (Segment(tie, tie, *bounds([tie, 0], noise)[0]) for tie in at)
+    return [each for pair in zip_longest(plateaus, steps) for each in pair if each]

@@ -217,9 +217,6 @@ def test_tests_without_markers_need_no_register(project):
     assert record(project, "def test_plain(): ...") is None
 
 
-# Experiments ----------------------------------------------------------------------------------------------------------
-
-
 def test_findings_are_recorded(project):
     source = f"""
 from dataclasses import replace
@@ -262,8 +259,6 @@ def test_faulty_finding_fails_the_test(project, mark, body, message):
     assert message in project.test(code=1)
     assert project.kept() == {"test_it": "failed"}
 
-
-# What is kept, and what is left out -----------------------------------------------------------------------------------
 
 WHOLE = {"test_fails": "failed", "test_passes": "passed", "test_slow": "passed"}
 

@@ -60,8 +60,6 @@ def decide(folder: Path, entries, records=(), tests="") -> register.Register:
     return register.decide(register.load(write_claims(folder, *entries)), ended, folder / "tests")
 
 
-# The truth table ------------------------------------------------------------------------------------------------------
-
 TESTED = entry(open=None)
 CORRECTED = entry(open=None, corrected="$a=-b$", erratum=["B1"])
 MISSED = {"estimate": 1.2, "low": 1.1, "high": 1.3, "published": [1.0, 1.0]}
@@ -256,8 +254,6 @@ class TestTwo:
     ]
 
 
-# Faults ---------------------------------------------------------------------------------------------------------------
-
 FAULTS = {
     "unknown field": (entry(verdict="true"), "verdict: Extra inputs are not permitted"),
     "missing statement": (entry(paper_says=None), "must stand under `paper_says` or under `we_say`"),
@@ -367,9 +363,6 @@ def test_test_file_that_is_not_python_is_named(tmp_path):
         decide(tmp_path, [entry()], tests="def test_it(: ...")
 
 
-# The five papers ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def papers():
     return register.load(ROOT / "claims")
@@ -392,9 +385,6 @@ def test_every_claim_has_a_test_or_is_a_convention_or_says_why_not(papers, tmp_p
 
 def test_no_claim_is_decided_without_a_test(papers, tmp_path):
     assert {each.verdict for each in register.decide(papers, (), ROOT / "tests")} <= {"open", "convention"}
-
-
-# What is shown --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -474,9 +464,6 @@ def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_pa
         assert part in text
 
 
-# The command line -----------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with a decided, an open and a failing claim."""
@@ -494,7 +481,11 @@ def run(*arguments):
     return CliRunner().invoke(app, ["register", *arguments])
 
 
-def test_command_prints_claims_and_counts(project):
+def test_command_prints_claims_and_counts_and_ends_with_one_if_a_listed_claim_fails(project):
+    assert run().exit_code == 1
+    assert run("--verdict", "open").exit_code == 0
+    verdicts = {record["id"]: record["verdict"] for record in json.loads(run("--json").stdout)}
+    assert verdicts == {"bias-x": "holds", "bias-y": "open", "bias-z": "failing"}
     result = run("--chapter", "bias")
     assert result.exit_code == 0
     assert "bias-x" in result.stdout
@@ -508,20 +499,6 @@ def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build
     assert run().stdout.endswith("2 claims: 1 holds, 1 open\n")
     (project / "build" / "register.json").write_text('[{"id": "bias-x"')
     assert "register.json: entry: Invalid JSON" in str(run().exception)
-
-
-def test_command_ends_with_one_if_a_listed_claim_fails(project):
-    assert run().exit_code == 1
-    assert run("--verdict", "open").exit_code == 0
-
-
-def test_command_prints_json(project):
-    records = json.loads(run("--json").stdout)
-    assert {record["id"]: record["verdict"] for record in records} == {
-        "bias-x": "holds",
-        "bias-y": "open",
-        "bias-z": "failing",
-    }
 
 
 @pytest.mark.parametrize(("option", "value"), [("--verdict", "true"), ("--chapter", "baas")])
