@@ -1,6 +1,7 @@
 """The book's Sphinx extensions: lines that break where they may, solutions and proofs that unfold."""
 
 import importlib
+import re
 from inspect import Signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from sphinx.util.inspect import stringify_signature
 from sphinx.util.typing import stringify_annotation
 
 from claimbook import BookError
+from claimbook.pipeline.plan import parse
+from claimbook.store import parts
 from tests.book.pages import CODE, EXTENSIONS, extension, markdown, render, write_notebook
 
 
@@ -72,6 +75,13 @@ def test_a_page_opens_with_a_table_of_its_names_in_the_order_of_the_page() -> No
     rows = [[entry.astext() for entry in row] for row in document[0][1].findall(nodes.row)]
     assert rows == [["b", "First.x"], ["a", "It isx"]]
     assert [link["refid"] for link in document[0][1].findall(nodes.reference)] == ["sumexp.b", "sumexp.a"]
+
+
+def test_a_page_describes_each_module_that_a_chapter_names() -> None:
+    described = {name for text in API.values() for name in re.findall(r"automodule:: (\S+)", text)}
+    code = [cell for path in (EXTENSIONS.parents[1] / "notebooks").glob("*.md") for cell in parse(path).code]
+    named = {name for name in parts.imports(*code) if name.startswith("sumexp.")}
+    assert named - described == {"sumexp.expectations.quadrature"}  # whose names stand on the package's page
 
 
 @pytest.mark.parametrize("page", API)
