@@ -16,8 +16,8 @@ FEW = 1 << 15
 
 def light(*tensors: Tensor, count: int) -> list[Array]:
     """The tensors, as arrays that share their memory if they are on the host and what is computed has few numbers."""
-    few = count <= FEW and all(one.is_cpu for one in tensors)
-    return [one.detach().numpy() for one in tensors] if few else list(tensors)
+    few = count <= FEW and all(values.is_cpu for values in tensors)
+    return [values.detach().numpy() for values in tensors] if few else list(tensors)
 
 
 def tensor(values: Array) -> Tensor:

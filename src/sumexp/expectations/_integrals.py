@@ -99,8 +99,8 @@ def expect(law: Law, tol: float = 1e-12) -> Expectations:
         ValueError: if ``tol`` is out of range.
         RuntimeError: in a backward pass that is to be differentiated again.
     """
-    found: Expectations = unwrap(integrate)(law, unwrap(rule)(tol, law.log_max))
-    return found
+    results: Expectations = unwrap(integrate)(law, unwrap(rule)(tol, law.log_max))
+    return results
 
 
 @typed
@@ -114,9 +114,9 @@ def integrate(law: Law, rule: Rule) -> Expectations:
     reach = alike(places(rule)[1], mean) * mean[:, None]
     # Where tX is small the gradient too is taken through the excess, which keeps the digits of small sums.
     near, split = tensor(reach < NEAR), tensor(reach < 0.5)
-    (found,) = apply(_Moments, *law.transform(rule, near), rule, near, split)
-    found = found.to(law.place).reshape(6, *law.shape)
-    six = [found[i] for i in range(6)] if found.requires_grad else found.unbind()
+    (stacked,) = apply(_Moments, *law.transform(rule, near), rule, near, split)
+    stacked = stacked.to(law.place).reshape(6, *law.shape)
+    six = [stacked[i] for i in range(6)] if stacked.requires_grad else stacked.unbind()
     return Expectations(six[0], six[1], six[2], six[3], six[4], six[5], rule.bound, rule.count)
 
 

@@ -230,8 +230,8 @@ class _Product:
 
     def transform(self, rule: Rule, near: Tensor) -> Transform:
         parts = [law.transform(rule, near.to(law.device)) for law in self.laws]
-        here = ([one.to(self.device) for one in column] for column in zip(*parts, strict=True))
-        return Transform(*(reduce(torch.add, column) for column in here))
+        columns = ([part.to(self.device) for part in column] for column in zip(*parts, strict=True))
+        return Transform(*(reduce(torch.add, column) for column in columns))
 
 
 def flat(log_x: Tensor) -> Tensor:

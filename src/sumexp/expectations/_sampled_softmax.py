@@ -62,8 +62,8 @@ def sampled_softmax(
     if logits.numel() and not -math.inf < ends[0] <= ends[1] < math.inf:
         _check(negatives, positive, label)
     law = drawn(log_x.shape[:-1], flat(log_x), m, proposal, method, ends)
-    found: Expectations = unwrap(expect)(law, tol)
-    return found
+    results: Expectations = unwrap(expect)(law, tol)
+    return results
 
 
 def split_label(name: str, values: Tensor, label: int) -> tuple[Tensor, Tensor]:

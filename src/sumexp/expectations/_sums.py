@@ -279,9 +279,9 @@ class SpreadSum(DirectSum):
         around = zeros((batch, width), on_grid)
         around[:, POINTS // 2 - 1 :][:, : self.size] = on_grid
         near = strided(around, (batch, self.size, POINTS), (width, 1, 1)).reshape(-1).reshape(-1, POINTS)
-        found = (alike(point_weights(self.home), near).T @ near.T).reshape(POWERS, batch, self.size)
-        found[0, :, 0] = at_zero
-        polynomials = tensor(found).to(self.log_x.device)
+        coefficients = (alike(point_weights(self.home), near).T @ near.T).reshape(POWERS, batch, self.size)
+        coefficients[0, :, 0] = at_zero
+        polynomials = tensor(coefficients).to(self.log_x.device)
         result = torch.empty_like(self.log_x)
         for rows, columns in blocks(self.log_x):
             cell, offset = self._place(rows, columns)
@@ -339,9 +339,9 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[floa
 
 def extremes(*tensors: Tensor) -> list[tuple[float, float]]:
     """Smallest and largest entry of each, read in one transfer: NaN if there is one; (inf, -inf) of none."""
-    ends = [torch.aminmax(one) if one.numel() else one.new_tensor([math.inf, -math.inf]) for one in tensors]
-    found = torch.stack([end for pair in ends for end in pair]).tolist()
-    return list(zip(found[::2], found[1::2], strict=True))
+    ends = [torch.aminmax(values) if values.numel() else values.new_tensor([math.inf, -math.inf]) for values in tensors]
+    numbers = torch.stack([end for pair in ends for end in pair]).tolist()
+    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def blocks(log_x: Tensor, depth: int = 1) -> Iterator[tuple[slice, slice]]:

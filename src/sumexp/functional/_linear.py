@@ -118,11 +118,11 @@ def linear_cross_entropy(
     """
     checks.floating("hidden", hidden, "[B, d]", 2)
     checks.floating("weight", weight, "[L, d]", 2)
-    own = checks.ids("label", labels, weight.shape[0]).to(hidden.device)
-    if own.shape != hidden.shape[:1] or hidden.shape[1] != weight.shape[1]:
+    target = checks.ids("label", labels, weight.shape[0]).to(hidden.device)
+    if target.shape != hidden.shape[:1] or hidden.shape[1] != weight.shape[1]:
         raise ValueError(
-            f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(own.shape)} must be [B, d], "
-            "[L, d] and [B]"
+            f"hidden {tuple(hidden.shape)}, weight {tuple(weight.shape)} and labels {tuple(target.shape)} must be "
+            "[B, d], [L, d] and [B]"
         )
     if isinstance(temperature, Tensor) and temperature.numel() != 1:
         raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
@@ -141,9 +141,9 @@ def linear_cross_entropy(
         logits = for_sums(hidden @ weight.T)
         logits = logits if class_bias is None else logits + class_bias
         logits = logits if law is None else logits - law
-        return F.cross_entropy(logits, own, reduction=reduction)
-    loss = _loss(hidden, weight, class_bias, [_Half(own, law, True, None)], reduction)
-    _check(loss, vectors, class_bias, own, log_q=law)
+        return F.cross_entropy(logits, target, reduction=reduction)
+    loss = _loss(hidden, weight, class_bias, [_Half(target, law, True, None)], reduction)
+    _check(loss, vectors, class_bias, target, log_q=law)
     return loss
 
 
@@ -158,19 +158,19 @@ class _Half(NamedTuple):
     def logits(self, scores: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
         """Logits of a block, in place, each row's place in it, and whether its own column is there."""
         place = self.target[rows] - columns.start
-        here = (place >= 0) & (place < scores.shape[1])
+        inside = (place >= 0) & (place < scores.shape[1])
         place = place.clamp(0, scores.shape[1] - 1).unsqueeze(-1)
-        own = None if self.own and self.classes is None else scores.gather(-1, place)
+        positive = None if self.own and self.classes is None else scores.gather(-1, place)
         if self.log_q is not None:
             scores -= self.log_q[columns]
-            if own is not None and self.own:
-                own = scores.gather(-1, place)
+            if positive is not None and self.own:
+                positive = scores.gather(-1, place)
         if self.classes is not None:
             equal = self.classes[rows].unsqueeze(-1) == self.classes[columns]
             scores.masked_fill_(equal, -math.inf)
-        if own is not None:
-            scores.scatter_(-1, place, torch.where(here.unsqueeze(-1), own, scores.gather(-1, place)))
-        return scores, place, here
+        if positive is not None:
+            scores.scatter_(-1, place, torch.where(inside.unsqueeze(-1), positive, scores.gather(-1, place)))
+        return scores, place, inside
 
 
 def batch_vectors(
@@ -222,11 +222,11 @@ class _Blocked(torch.autograd.Function):
         needed = any(ctx.needs_input_grad)
         wide = queries.dtype != torch.float16  # whose gradients underflow before a GradScaler's factor is known
         if weight is not None and whole and len(halves) == 1 and needed and wide:
-            ctx.found = found = _zeros(queries, items, bias)
-            losses = _at_once(queries, items, bias, halves[0], weight, found)
+            ctx.found = gradients = _zeros(queries, items, bias)
+            losses = _at_once(queries, items, bias, halves[0], weight, gradients)
             return losses.sum() * weight
         sums = _sums(queries, items, bias, halves)
-        losses = torch.stack([most - own + total.log() for most, total, own in sums]).mean(0)
+        losses = torch.stack([most - positive + total.log() for most, total, positive in sums]).mean(0)
         if needed:
             ctx.save_for_backward(queries, items, bias, *(part for most, total, _ in sums for part in (most, total)))
         return losses if weight is None else losses.sum() * weight
@@ -241,10 +241,10 @@ class _Blocked(torch.autograd.Function):
             return *(None if part is None else part * gradient for part in ctx.found), None, None
         queries, items, bias, *totals = ctx.saved_tensors
         share = gradient if ctx.weight is None else (gradient * ctx.weight).expand(queries.shape[0])
-        found = _zeros(queries, items, bias)
+        gradients = _zeros(queries, items, bias)
         sums = list(zip(totals[::2], totals[1::2], strict=True))
-        _again(queries, items, bias, ctx.halves, sums, share / len(ctx.halves), found)
-        return *found, None, None
+        _again(queries, items, bias, ctx.halves, sums, share / len(ctx.halves), gradients)
+        return *gradients, None, None
 
 
 def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
@@ -296,11 +296,11 @@ def _at_once(queries: Tensor, items: Tensor, bias: Tensor | None, half: _Half, w
         bias, half = -half.log_q if bias is None else bias - half.log_q, half._replace(log_q=None)
     for rows, columns in _blocks(queries, items):
         logits, place, _ = half.logits(_scores(queries, items, bias, rows, columns), rows, columns)
-        own, (largest, at) = logits.gather(-1, place), _largest(logits)
+        positive, (largest, at) = logits.gather(-1, place), _largest(logits)
         error = torch.softmax(logits, -1, out=logits)  # at the largest 1 / sum of exp(logits - largest)
         peak = error.amax(-1, keepdim=True) if at is None else error.gather(-1, at)
-        losses[rows] = (largest - own - peak.log()).squeeze(-1)
-        error.scatter_add_(-1, place, torch.full_like(own, -1.0))
+        losses[rows] = (largest - positive - peak.log()).squeeze(-1)
+        error.scatter_add_(-1, place, torch.full_like(positive, -1.0))
         _add(found, error, queries, items, rows, columns, weight)
     return losses
 
@@ -322,11 +322,11 @@ def _sums(
     sums = [tuple(queries.new_full((size,), start, dtype=exact) for start in (lowest, 0, 0)) for _ in halves]
     for rows, columns in _blocks(queries, items):
         scores = _scores(queries, items, bias, rows, columns)
-        for (largest, total, own), (half, block, of, among) in zip(
+        for (largest, total, positive), (half, block, of, among) in zip(
             sums, _views(scores, rows, columns, halves, size), strict=False
         ):
-            logits, place, here = half.logits(block, of, among)
-            own[of] = torch.where(here, logits.gather(-1, place).squeeze(-1), own[of])
+            logits, place, inside = half.logits(block, of, among)
+            positive[of] = torch.where(inside, logits.gather(-1, place).squeeze(-1), positive[of])
             most = torch.maximum(largest[of], logits.amax(-1))
             added = logits.sub_(most.unsqueeze(-1)).exp_().sum(-1)
             total[of] = total[of] * (largest[of] - most).exp() + added
@@ -351,9 +351,9 @@ def _again(
         for (most, total), (half, block, of, among) in zip(
             sums, _views(scores, rows, columns, halves, size), strict=False
         ):
-            logits, place, here = half.logits(block, of, among)
+            logits, place, inside = half.logits(block, of, among)
             part = logits.sub_(most[of].unsqueeze(-1)).exp_().mul_((share[of] / total[of]).unsqueeze(-1))
-            part.scatter_add_(-1, place, torch.where(here, -share[of], 0).unsqueeze(-1))
+            part.scatter_add_(-1, place, torch.where(inside, -share[of], 0).unsqueeze(-1))
             if half is halves[0]:
                 error += part
             else:

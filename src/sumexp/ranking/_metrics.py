@@ -306,11 +306,11 @@ def _values(
         if first:
             firsts = list(places.first_of_matrix(given.candidates, right, faults))
             some = _joined([each.right for each in firsts]) > 0
-            found = {
+            reciprocal = {
                 key: _joined([_reciprocal_rank(each, ties, length if k is None else k) for each in firsts])
                 for key, (_, k) in asked.items()
             }
-            return {key: _of_empty(value, some, empty, what, faults) for key, value in found.items()}
+            return {key: _of_empty(value, some, empty, what, faults) for key, value in reciprocal.items()}
         parts = places.of_matrix(given.candidates, right, most, faults)
     values: dict[str, list[Tensor]] = {name: [] for name in asked}
     there: list[Tensor] = []
@@ -446,14 +446,14 @@ class _Given:
             self.candidates = Candidates(scores)
             if isinstance(scores, Retrieved):
                 self.items = 1 << 62
-                found, values = _unlike(scores)
-                self.batch = len(found)
-                self.candidates = Candidates(Retrieved(found, values))
+                listed, values = _unlike(scores)
+                self.batch = len(listed)
+                self.candidates = Candidates(Retrieved(listed, values))
             if exclude is not None:
                 self.excluded = _excluded(exclude, self.items, self.batch)
                 if isinstance(scores, Retrieved):
-                    gone = _among(found, self.excluded.to(found.device))
-                    self.candidates = Candidates(Retrieved(found.masked_fill(gone, -1), values))
+                    gone = _among(listed, self.excluded.to(listed.device))
+                    self.candidates = Candidates(Retrieved(listed.masked_fill(gone, -1), values))
                 else:
                     less = Chunks(_less(scores, self.excluded), scores.items, scores.size)
                     self.candidates = Candidates(less, _distinct(self.excluded))
@@ -562,12 +562,12 @@ def _unlike(retrieved: Retrieved) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: if a list has an item twice.
     """
-    found, scores = retrieved.padded()
-    ordered = found.sort(-1).values
+    listed, scores = retrieved.padded()
+    ordered = listed.sort(-1).values
     twice = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(-1).nonzero().flatten()
     if len(twice):
         raise ValueError(f"list {int(twice[0])} retrieves an item twice; each stands in a list once")
-    return found, scores
+    return listed, scores
 
 
 def _called(scores: Chunks | Retrieved) -> str:

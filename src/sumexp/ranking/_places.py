@@ -54,9 +54,9 @@ class Labels:
     def padded(self, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """Items [B, T], -1 at padding, and their gains [B, T], 0 at padding."""
         faults = Faults()
-        found = self.read(faults, device)
+        padded = self.read(faults, device)
         faults.settle()
-        return found
+        return padded
 
     def read(self, faults: Faults, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
         """The same; wrong gains are noted in ``faults``."""
@@ -89,8 +89,8 @@ class Retrieved:
     A relevant item that was not retrieved contributes 0 to the metric, but counts in the total of recall and in the
     ideal order of NDCG. A list shorter than k leaves places empty.
 
-    >>> found = ranking.Retrieved([[4, 7], [3, -1]])  # the second list has one item
-    >>> ranking.recall(found, ranking.Labels([[7, 9], [3]]), 3)
+    >>> retrieved = ranking.Retrieved([[4, 7], [3, -1]])  # the second list has one item
+    >>> ranking.recall(retrieved, ranking.Labels([[7, 9], [3]]), 3)
     tensor([0.5000, 1.0000], dtype=torch.float64)
 
     Attributes:
@@ -346,14 +346,14 @@ def _without(tied: Tensor, left_out: Tensor | None, scores: Tensor, wanted: Tens
 
 
 def _of_retrieved(retrieved: Retrieved, items: Tensor, gains: Tensor, faults: Faults) -> Places:
-    found, scores = retrieved.padded()
-    items, gains = items.to(found.device), checks.onto(gains, found.device)
-    real = found >= 0
+    listed, scores = retrieved.padded()
+    items, gains = items.to(listed.device), checks.onto(gains, listed.device)
+    real = listed >= 0
     note_nan(faults, scores.masked_fill(~real, 0).amax(-1), 0)
     above, tied = (torch.full_like(items, value) for value in (NOWHERE, 1))
     for column in range(items.shape[1]):
         item = items[:, column : column + 1]
-        hit = (found == item) & (item >= 0)
+        hit = (listed == item) & (item >= 0)
         score = scores.gather(-1, hit.byte().argmax(-1, keepdim=True))
         there = hit.any(-1)
         above[:, column] = torch.where(there, ((scores > score) & real).sum(-1), NOWHERE)
