@@ -144,17 +144,14 @@ def test_accidental_hits_by_hand() -> None:
     assert mixed.any_hit == pytest.approx(sum(x * (1 - (1 - x) * 2 / 3) for x in prior))
 
 
-def test_labels_without_counts_do_not_raise_scores() -> None:
+def test_the_right_scheme_keeps_equal_scores_and_those_of_labels_without_counts() -> None:
     """A class of count 0 that is never drawn stays where it was: it is no label, whatever the scores give it."""
     counts = COUNTS.copy()
     counts[-5:] = 0
     result = audit(counts, weights="relative", m=9, scores=scores(1))
     assert (result.verdict, result.scheme.kl < 1e-9) == ("right", True)
     assert any("count is 0 are left out" in a for a in result.assumptions)
-
-
-def test_equal_scores_are_kept_by_the_right_scheme() -> None:
-    """The top ten of tied scores are the first ten of them, before and after."""
+    # The top ten of tied scores are the first ten of them, before and after.
     tied = np.round(scores(1))
     assert audit(COUNTS, weights="relative", sampler="log-uniform", m=7, scores=tied).scheme.overlap == 10
 

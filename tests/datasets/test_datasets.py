@@ -426,7 +426,7 @@ def test_every_data_set_is_listed_with_all_its_fields(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_every_registered_file_is_pinned() -> None:
+def test_every_data_set_is_pinned_and_names_its_kind_its_reader_and_its_fallback() -> None:
     for name, dataset in datasets.DATASETS.items():
         assert name == dataset.name
         for file in dataset.files:
@@ -434,10 +434,6 @@ def test_every_registered_file_is_pinned() -> None:
             assert len(bytes.fromhex(file.sha256)) == 32
             assert file.size > 0
             assert len(Path(file.path).parts) == 2
-
-
-def test_every_data_set_names_its_kind_its_reader_and_what_stands_in_for_it() -> None:
-    for name, dataset in datasets.DATASETS.items():
         module, function = dataset.reader.split(".")
         assert callable(getattr(import_module(f"sumexp.datasets.{module}"), function)), name
         assert dataset.kind in ("text", "images", "tags", "classes", "pairs")

@@ -22,7 +22,7 @@ def made(counts: list[int], seed: int = 0) -> Labelled:
     return Labelled(pictures(len(labels), seed=seed), labels, pictures(len(counts), seed=1), np.arange(len(counts)), 3)
 
 
-def test_the_published_imbalances() -> None:
+def test_the_published_imbalances_and_small_ones() -> None:
     # EXP: 500 * 100^(-i/99), rounded down: 500, 477.3, 455.6, ..., 5. Head 100 or more, tail below 20.
     exp = imbalanced_counts("exp", 100, 500, 100)
     assert (exp.sum(), exp[:3].tolist(), exp[-1]) == (10_847, [500, 477, 455], 5)
@@ -31,9 +31,6 @@ def test_the_published_imbalances() -> None:
     step = imbalanced_counts("step", 100, 500, 100)
     assert step.tolist() == [500] * 50 + [5] * 50
     assert step.sum() == 50 * 500 + 50 * 5 == 25_250
-
-
-def test_small_imbalances_by_hand() -> None:
     assert imbalanced_counts("exp", 3, 16, 4).tolist() == [16, 8, 4]  # 16 * 4^(-1/2) = 8
     assert imbalanced_counts("step", 5, 9, 2).tolist() == [9, 9, 4, 4, 4]
     assert imbalanced_counts("exp", 2, 7, 1).tolist() == [7, 7]
@@ -54,8 +51,10 @@ def test_imbalances_that_are_none(arguments: tuple[labelled.Imbalance, int, int,
         imbalanced_counts(*arguments)
 
 
-def test_what_is_cut_depends_on_the_pixels_alone() -> None:
+def test_what_is_cut_depends_on_the_pixels_alone_and_must_be_there() -> None:
     data = made([6, 5, 4])
+    with pytest.raises(DataError, match="class 2 has 4 training pictures where 5 are to be kept"):
+        cut(data, [5, 5, 5])
     order = np.random.default_rng(5).permutation(15)
     shuffled = Labelled(data.train[order], data.train_labels[order], data.test, data.test_labels, 3)
     for counts in ([6, 5, 4], [3, 2, 1]):
@@ -69,11 +68,6 @@ def test_what_is_cut_depends_on_the_pixels_alone() -> None:
         assert len({picture.tobytes() for picture in one.train}) == sum(counts)
     few, many = cut(data, [2, 2, 2]), cut(data, [4, 4, 4])
     assert {one.tobytes() for one in few.train} < {one.tobytes() for one in many.train}
-
-
-def test_a_class_that_has_too_few() -> None:
-    with pytest.raises(DataError, match="class 2 has 4 training pictures where 5 are to be kept"):
-        cut(made([6, 5, 4]), [5, 5, 5])
 
 
 def test_halving_by_hand() -> None:

@@ -21,23 +21,14 @@ CELL = 0.1
 
 @dataclass(frozen=True)
 class Cells:
-    """Classes in cells of equal group and nearly equal features.
+    """Classes in cells of equal group and nearly equal features."""
 
-    Attributes:
-        index: [classes] the cell of each class, -1 for a class left out.
-        count: [cells] members.
-        group: [cells] the group; no cell has members of two groups.
-        features: [features, cells] means over the members, weighted by ``mass``.
-        sums: [quantities, cells] sums of the quantities over the members.
-        mass: [cells] weight of a cell's width.
-    """
-
-    index: Integers
-    count: Floats
-    group: Integers
-    features: Floats
-    sums: Floats
-    mass: Floats
+    index: Integers  # [classes] the cell of each class, -1 for a class left out
+    count: Floats  # [cells] members
+    group: Integers  # [cells] the group; no cell has members of two groups
+    features: Floats  # [features, cells] means over the members, weighted by `mass`
+    sums: Floats  # [quantities, cells] sums of the quantities over the members
+    mass: Floats  # [cells] weight of a cell's width
 
 
 def cells(features: Floats, sums: Floats, group: Integers, mass: Floats, width: float = CELL) -> Cells:

@@ -49,13 +49,9 @@ TIE = 1e-6
 
 @dataclass(frozen=True)
 class Effect:
-    r"""The minimum of a scheme's expected loss against one truth; nats unless stated otherwise.
+    """The minimum of a scheme's expected loss against one truth; nats unless stated otherwise.
 
-    Attributes are those of `results.Row`, of one example, and:
-        unbounded: share of labels whose class is never drawn; their scores grow without bound.
-        popularity: [bins] mean frequency of a bin's classes.
-        error: [bins] error of their scores.
-        mass: [bins] their share of P.
+    The attributes without a comment are those of `results.Row`, of one example.
     """
 
     kl: float
@@ -68,10 +64,10 @@ class Effect:
     overlap: float
     loss: float
     deviation: float
-    unbounded: float
-    popularity: Floats
-    error: Floats
-    mass: Floats
+    unbounded: float  # share of labels whose class is never drawn; their scores grow without bound
+    popularity: Floats  # [bins] mean frequency of a bin's classes
+    error: Floats  # [bins] error of their scores
+    mass: Floats  # [bins] their share of P
 
 
 class Truth:
@@ -147,25 +143,15 @@ class Truth:
 
 @dataclass(frozen=True)
 class Minimum:
-    """The minimum on the final bins.
+    """The minimum on the final bins."""
 
-    Attributes:
-        state: problem and scores.
-        place: [cells] the bin of each.
-        group: [bins] head, torso or tail.
-        prior: [bins] mean frequency.
-        error: [bins] errors of the scores; their mean over P is 0.
-        kl: divergence from the truth, nats.
-        moved: its change when the bins were last doubled.
-    """
-
-    state: State
-    place: Integers
-    group: Integers
-    prior: Floats
-    error: Floats
-    kl: float
-    moved: float
+    state: State  # problem and scores
+    place: Integers  # [cells] the bin of each
+    group: Integers  # [bins] head, torso or tail
+    prior: Floats  # [bins] mean frequency
+    error: Floats  # [bins] errors of the scores; their mean over P is 0
+    kl: float  # divergence from the truth, nats
+    moved: float  # its change when the bins were last doubled
 
 
 def minimum(

@@ -33,27 +33,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Binned:
-    r"""A sampled loss on bins of classes, K bins and I pools.
+    """A sampled loss on bins of classes, K bins and I pools."""
 
-    Attributes:
-        count: [K] members.
-        p: [K] the true probability :math:`P(y\mid x)` of each member, positive.
-        q: [I, K] probability that a draw of the pool is a given member, or that the set holds it.
-        m: [I] draws from each pool; unused for a set.
-        coins: whether the negatives are one set of independent members (I = 1).
-        log_a: [K] the label's factor of the weights.
-        log_b: [K] the negative's factor.
-        hits: whether draws of the positive are kept, masked or redrawn.
-    """
-
-    count: Floats
-    p: Floats
-    q: Floats
-    m: Floats
-    coins: bool
-    log_a: Floats
-    log_b: Floats
-    hits: Hits
+    count: Floats  # [K] members
+    p: Floats  # [K] the true probability P(y|x) of each member, positive
+    q: Floats  # [I, K] probability that a draw of the pool is a given member, or that the set holds it
+    m: Floats  # [I] draws from each pool; unused for a set
+    coins: bool  # whether the negatives are one set of independent members (I = 1)
+    log_a: Floats  # [K] the label's factor of the weights
+    log_b: Floats  # [K] the negative's factor
+    hits: Hits  # whether draws of the positive are kept, masked or redrawn
 
 
 STRIDE = 4.0
@@ -63,39 +52,23 @@ _grid = cache(rule)  # a rule searches hundreds of steps, and few ends differ
 
 
 class Nodes(NamedTuple):
-    r"""The quantities of a loss on the grid; [K, nodes], or [1, nodes] if labels do not differ.
+    """The quantities of a loss on the grid; [K, nodes], or [1, nodes] if labels do not differ."""
 
-    Attributes:
-        log_t: of each label's :math:`s/c_y`.
-        t: the same, not its logarithm.
-        kernel: weights of the labels' integrals.
-        s: :math:`sz` of each class.
-        first: of each pool the derivative of a member's part of T in its score.
-        second: the second derivative.
-        slope: of each pool the derivative of Lambda in T.
-        none: :math:`\mathbb E e^{-sZ}`.
-        some: 1 less that.
-    """
-
-    log_t: Floats
-    t: Floats
-    kernel: Floats
-    s: Floats
-    first: list[Floats]
-    second: list[Floats]
-    slope: list[Floats]
-    none: Floats
-    some: Floats
+    log_t: Floats  # of each label's s/c_y
+    t: Floats  # the same, not its logarithm
+    kernel: Floats  # weights of the labels' integrals
+    s: Floats  # sz of each class
+    first: list[Floats]  # of each pool the derivative of a member's part of T in its score
+    second: list[Floats]  # the second derivative
+    slope: list[Floats]  # of each pool the derivative of Lambda in T
+    none: Floats  # E e^{-sZ}
+    some: Floats  # 1 less that
 
 
 class State:
-    """The risk and its derivatives at scores f [K], computed lazily.
+    """The risk and its derivatives at scores f [K], computed lazily."""
 
-    Attributes:
-        noise: relative error of the risk by rounding.
-    """
-
-    noise = 1e-14
+    noise = 1e-14  # relative error of the risk by rounding
 
     def __init__(self, problem: Binned, scores: Floats, tol: float = 1e-9) -> None:
         self.problem, self.scores, self.tol = problem, scores, tol

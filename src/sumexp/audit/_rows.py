@@ -45,25 +45,15 @@ EDGES = np.linspace(-6.5, 6.5, 261)
 
 @dataclass(frozen=True)
 class Rows:
-    """Classes, or parts of lots.
+    """Classes, or parts of lots."""
 
-    Attributes:
-        number: [rows] classes in the row.
-        lot: [rows] their lot.
-        prior: [rows] the share of the labels of each of them.
-        group: [rows] 0 head, 1 torso, 2 tail; -1 for a class without labels.
-        z: [rows] standard normal numbers, NaN for given truths.
-        place: [classes] the lot of each class.
-        first: [lots] a class of each lot.
-    """
-
-    number: Floats
-    lot: Integers
-    prior: Floats
-    group: Integers
-    z: Floats
-    place: Integers
-    first: Integers
+    number: Floats  # [rows] classes in the row
+    lot: Integers  # [rows] their lot
+    prior: Floats  # [rows] the share of the labels of each of them
+    group: Integers  # [rows] 0 head, 1 torso, 2 tail; -1 for a class without labels
+    z: Floats  # [rows] standard normal numbers, NaN for given truths
+    place: Integers  # [classes] the lot of each class
+    first: Integers  # [lots] a class of each lot
 
     def of(self, setup: Setup) -> Setup:
         """The scheme with its laws (and table) on the rows."""

@@ -60,29 +60,17 @@ class AuditError(ValueError):
 
 @dataclass(frozen=True)
 class Setup:
-    """A way of training with sampled negatives.
+    """A way of training with sampled negatives."""
 
-    Attributes:
-        name: of the sampler, as it was given.
-        q: [pools, classes] law of one draw from each pool; for a set the probabilities that it holds the classes.
-        m: [pools] draws from each; for a set its expected size.
-        kind: of the negatives.
-        weights: of the negatives; see :func:`log_weights`.
-        hits: the rule for draws of the label.
-        table: [classes] the user's log q; None if it is the true one.
-        law: [classes] of one draw, for a set; None otherwise.
-        asked: number of draws of a union, or of distinct ids; None otherwise.
-    """
-
-    name: str
-    q: Floats
-    m: Floats
-    kind: Kind
-    weights: Weights
-    hits: Hits
-    table: Floats | None = None
-    law: Floats | None = None
-    asked: int | None = None
+    name: str  # of the sampler, as it was given
+    q: Floats  # [pools, classes] law of one draw from each pool; for a set the probabilities that it holds the classes
+    m: Floats  # [pools] draws from each; for a set its expected size
+    kind: Kind  # of the negatives
+    weights: Weights  # of the negatives; see log_weights
+    hits: Hits  # the rule for draws of the label
+    table: Floats | None = None  # [classes] the user's log q; None if it is the true one
+    law: Floats | None = None  # [classes] of one draw, for a set; None otherwise
+    asked: int | None = None  # number of draws of a union, or of distinct ids; None otherwise
 
     @property
     def is_set(self) -> bool:
@@ -366,17 +354,11 @@ def whole_number(name: str, value: object, least: int) -> int:
 
 @dataclass(frozen=True)
 class Rates:
-    """Shares between 0 and 1.
+    """Shares between 0 and 1."""
 
-    Attributes:
-        any_hit: probability that one of the negatives is the label, over all labels.
-        never_drawn: number of classes that are labels but never negatives.
-        never_labels: their share of the labels.
-    """
-
-    any_hit: float
-    never_drawn: int
-    never_labels: float
+    any_hit: float  # probability that one of the negatives is the label, over all labels
+    never_drawn: int  # number of classes that are labels but never negatives
+    never_labels: float  # their share of the labels
 
 
 def rates(prior: Floats, setup: Setup) -> Rates:

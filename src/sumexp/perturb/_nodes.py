@@ -40,21 +40,13 @@ PLACES = 1 << 25
 
 @dataclass(frozen=True)
 class Table:
-    """The transform on cells of width ``step``, the first of which begins at ``low + below * step``.
+    """The transform on cells of width ``step``, the first of which begins at ``low + below * step``."""
 
-    Attributes:
-        low: the first node u_0; all x are <= 0.
-        step: distance of the nodes.
-        count: number of nodes K.
-        below: minus the number of cells left of u_0.
-        columns: log L, log(A/L) and log(B/L), [POINTS, cells] each.
-    """
-
-    low: float
-    step: float
-    count: int
-    below: int
-    columns: Transform
+    low: float  # the first node u_0; all x are <= 0
+    step: float  # distance of the nodes
+    count: int  # number of nodes K
+    below: int  # minus the number of cells left of u_0
+    columns: Transform  # log L, log(A/L) and log(B/L), [POINTS, cells] each
 
     def nodes(self, x: Tensor) -> Tensor:
         """The nodes u, [K]."""
