@@ -241,7 +241,7 @@ class PerturbSoftmax(_Relaxed):
 
     >>> law = PerturbSoftmax(torch.tensor([1.0, 0.0]), temperature=0.5)
     >>> law.mean, law.log_prob(torch.tensor([0.6, 0.4]))
-    (tensor([0.6963, 0.3037]), tensor(0.1092))
+    (tensor([0.7031, 0.2969]), tensor(-0.8072))
 
     Args:
         loc: parameters [..., d].
@@ -344,7 +344,7 @@ class PerturbArgmax(_Perturbed):
     >>> law = PerturbArgmax(torch.tensor([1.0, 0.0, 0.0]), Gaussian())
     >>> prior = torch.distributions.OneHotCategorical(logits=torch.zeros(3))
     >>> law.mean, torch.distributions.kl_divergence(law, prior)
-    (tensor([0.6337, 0.1831, 0.1831]), tensor(0.1881))
+    (tensor([0.6337, 0.1831, 0.1831]), tensor(0.1878))
 
     Args:
         loc: parameters [..., d]; -inf for a masked class, which never wins.
