@@ -11,7 +11,7 @@ from torch.optim.optimizer import _global_optimizer_pre_hooks as hooks
 
 from sumexp import functional, samplers
 from sumexp.functional._arguments import Correct
-from sumexp.nn import SampledOutput, SampledSoftmax
+from sumexp.nn import SampledOutput, SampledSoftmax, StreamingLogQ
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -260,6 +260,7 @@ def test_it_learns_the_truth() -> None:
         (lambda: layer(temperature=0), "temperature is 0"),
         (lambda: layer(temperature="1"), "temperature is '1'; it must be a positive number"),
         (lambda: SampledSoftmax(6, 20, samplers.Uniform, 5), "the sampler is .*; it must be a law, as"),  # type: ignore[arg-type]
+        (lambda: SampledSoftmax(6, 20, StreamingLogQ(20), 5), "the sampler is StreamingLogQ.*; it must be a law, as"),  # type: ignore[arg-type]
         (lambda: layer()(data()[0].numpy(), data()[1]), "hidden must be a floating-point tensor .*, got ndarray"),
         (lambda: layer()(data()[0].long(), data()[1]), "hidden must be a floating-point tensor .*, got torch.int64"),
         (lambda: layer()(data()[0].float(), data()[1]), "hidden is torch.float32 and the weights torch.float64: move"),

@@ -1,6 +1,8 @@
 """A generator that workers share is named in the workers of a real DataLoader; what does not share is let be."""
 
 from collections.abc import Callable
+from itertools import product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +92,16 @@ def test_what_is_not_shared_is_let_be() -> None:
     assert len(loaded(Draws(seeded(7)), workers=0)) == 4
     generator = seeded()
     assert check_worker_generator(generator) is generator
+
+
+def test_each_seed_worker_and_rank_has_a_generator_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = set()
+    for rank, worker, seed in product(range(16), [None, *range(16)], range(16)):
+        monkeypatch.setenv("RANK", str(rank))
+        info = None if worker is None else SimpleNamespace(id=worker)
+        monkeypatch.setattr("sumexp.samplers._sharing.get_worker_info", lambda info=info: info)
+        seeds.add(samplers.worker_generator(seed).initial_seed())
+    assert len(seeds) == 16 * 17 * 16
 
 
 def test_without_the_look_two_workers_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ class SampledSoftmax(Tempered):
         checks.choice("correct", correct, get_args(Correct))
         checks.choice("hits", hits, get_args(InBatchHits))
         checks.choice("reduction", reduction, REDUCTIONS)
-        if not isinstance(getattr(sampler, "classes", None), int):
+        if not all(hasattr(sampler, name) for name in ("classes", "log_prob", "sample")):
             raise ValueError(f"the sampler is {sampler!r}; it must be a law, as samplers.Uniform({classes})")
         if sampler.classes != classes:
             raise ValueError(f"the sampler has {sampler.classes} classes and the layer {classes}: make them the same")
@@ -114,7 +114,7 @@ class SampledSoftmax(Tempered):
         Args:
             hidden: [B, features] or [B, T, features].
             labels: [B] or [B, T] classes; ``ignore_index`` where there is no example.
-            generator: source of the negatives, on the sampler's device.
+            generator: source of the negatives, on the sampler's device; processes seeded alike draw the same.
 
         Raises:
             ValueError: for hidden vectors of another type or device than the weights', shapes that do not fit, a label
@@ -142,7 +142,14 @@ class SampledSoftmax(Tempered):
             copies = self.num_negatives if self.correct == "importance" else 1
             negative = negative - (log_q_of(self.sampler, ids) + math.log(copies)).to(negative.dtype)
         if self.correct == "all":
-            positive = positive - self._log_q(own, present).to(positive.dtype)
+            log_q = log_q_of(self.sampler, own)
+            if __debug__ and own.shape[0] and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
+                wrong = int(own[(log_q == -math.inf) & present][0])
+                raise ValueError(
+                    f"label {wrong} has probability 0 under the sampler: it was never counted; give every class that "
+                    "can occur a positive probability (counts + 1)"
+                )
+            positive = positive - log_q.to(positive.dtype)
         hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
         each = functional.sampled_softmax(positive, negative, hits=hits, reduction="none")
         losses = reduced(each, present, self.reduction)
@@ -193,13 +200,3 @@ class SampledSoftmax(Tempered):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._watch_optimisers()
-
-    def _log_q(self, own: Tensor, present: Tensor) -> Tensor:
-        log_q = log_q_of(self.sampler, own)
-        if __debug__ and own.shape[0] and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
-            wrong = int(own[(log_q == -math.inf) & present][0])
-            raise ValueError(
-                f"label {wrong} has probability 0 under the sampler: it was never counted; give every class that can "
-                "occur a positive probability (counts + 1)"
-            )
-        return log_q

@@ -62,8 +62,6 @@ class Categorical(Tabulated):
 
     def __init__(self, q: checks.Values) -> None:
         q = by_class("q", q)
-        if q.ndim != 1:
-            raise ValueError(f"q has shape {tuple(q.shape)}; it must be one-dimensional with at least one class")
         super().__init__(len(q), q.device)
         self._hold(build(whole_units(checks.law("q", q.detach().cpu()))))
 
@@ -108,9 +106,8 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
         raise ValueError(f"power is {power!r}; it must be a finite number")
     counts = by_class("counts", counts)
     weights = counts.detach().cpu().to(torch.float64)
-    if counts.ndim != 1 or not len(counts) or not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-        given = checks.describe(weights) if counts.ndim == 1 and len(counts) else f"shape {tuple(counts.shape)}"
-        raise ValueError(f"counts must be finite numbers >= 0 in one dimension, got {given}")
+    if not bool((torch.isfinite(weights) & (weights >= 0)).all()):
+        raise ValueError(f"counts must be finite numbers >= 0, got {checks.describe(weights)}")
     if not bool((weights > 0).any()):
         raise ValueError("all counts are 0: there is no class to draw")
     # Dividing by the one of the largest power first: no power can overflow, and none that underflows is 0.

@@ -119,14 +119,15 @@ def _checksum(words: Tensor) -> int:
 
 
 def by_class(name: str, values: checks.Values) -> Tensor:
-    """Numbers of the classes 0, 1, ..., in this order, which a pandas Series must have too."""
+    """Numbers of the classes 0, 1, ..., in this order; ``value_counts`` of pandas has another."""
     index = getattr(values, "index", None)  # a method of lists
     if index is not None and not callable(index) and not np.array_equal(index, np.arange(len(index))):
-        raise ValueError(
-            f"{name} has the index {reprlib.repr(np.asarray(index).tolist())}, not 0, 1, ..., as "
-            f"value_counts() gives it: sort it by {name}.reindex(range(classes), fill_value=0)"
-        )
-    return checks.held(name, checks.reals(name, values))
+        shown = reprlib.repr(np.asarray(index).tolist())
+        raise ValueError(f"{name} has the index {shown}, not 0, 1, ...: take {name}.reindex(range(L), fill_value=0)")
+    given = checks.held(name, checks.reals(name, values))
+    if given.ndim != 1 or not len(given):
+        raise ValueError(f"{name} has shape {tuple(given.shape)}; it must be [L], a number for each class")
+    return given
 
 
 def dimensions(shape: object) -> tuple[int, ...]:

@@ -27,8 +27,8 @@ class Sampler(Protocol):
 
 
 def log_q_of(sampler: Sampler, ids: Tensor) -> Tensor:
-    """Log probability of valid ids; our own laws skip the check of bounds, which would synchronise a GPU."""
-    return sampler._log_prob(ids) if isinstance(sampler, Law) else sampler.log_prob(ids)
+    """Log probability of valid ids, float64; our laws skip the check of bounds, which would synchronise a GPU."""
+    return sampler._log_prob(ids) if isinstance(sampler, Law) else checks.widest(sampler.log_prob(ids))
 
 
 class Uniform(Law):
@@ -142,8 +142,7 @@ class Mixture(Tabulated):
 
     def extra_repr(self) -> str:
         """The options and their values."""
-        shares = [round(units / alias.FULL, 6) for units in self._integers.tolist()]
-        return f"classes={self.classes}, proportions={shares}"
+        return f"classes={self.classes}, proportions={[round(n / alias.FULL, 6) for n in self._integers.tolist()]}"
 
     def _log_prob(self, ids: Tensor) -> Tensor:
         parts = torch.stack([log_q_of(sampler, ids) for sampler in self.samplers], -1)

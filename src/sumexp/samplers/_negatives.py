@@ -346,8 +346,6 @@ def within_batch(
     """
     checks.choice("hits", hits, get_args(InBatchHits))
     prior = by_class("log_prior", log_prior)
-    if prior.dim() != 1:
-        raise ValueError(f"log_prior has shape {tuple(prior.shape)}; it must be [L], a number for each class")
     prior = prior.to(checks.wide(prior.device))
     labels = _check_labels(labels, prior.shape[0]).to(prior.device)
     if labels.shape[0] < 2:

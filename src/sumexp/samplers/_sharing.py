@@ -1,9 +1,11 @@
 """Generators in the workers of a DataLoader: one for each worker, and the check that no two share a seed."""
 
 import mmap
+import os
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from torch.utils.data import get_worker_info
 
 from sumexp import _checks as checks
@@ -52,22 +54,25 @@ def check_worker_generator(generator: torch.Generator | None) -> torch.Generator
 
 
 def worker_generator(seed: int) -> torch.Generator:
-    """A generator for this worker of a ``DataLoader``, whose draws are not those of the other workers.
+    """A generator for this worker of a ``DataLoader``, whose draws are not those of other workers and ranks.
 
     A generator made *before* workers are started is copied into each, and all of them then draw the same negatives,
     silently. Make one in each worker instead, in ``worker_init_fn`` or at the start of a dataset's ``__iter__``; give
-    another seed for each epoch, or all epochs draw alike. Without any generator torch seeds each worker by itself.
+    another seed for each epoch, or all epochs draw alike. Without any generator torch seeds each worker by itself,
+    and alike in processes that were seeded alike. The rank is that of ``torch.distributed``, or torchrun's ``RANK``.
 
     >>> samplers.worker_generator(3).initial_seed()
     3
 
     Args:
-        seed: a whole number from 0 to 2^62; the same seed and worker draw the same.
+        seed: a whole number from 0 to 2^62; the same seed, worker and rank draw the same.
 
     Raises:
         ValueError: if the seed is none.
     """
     seed, info = checks.whole("seed", seed, 0, 1 << 62), get_worker_info()
-    generator = torch.Generator()
-    # Seeds are spread by an odd constant, so that worker 1 of seed 0 is not worker 0 of seed 1.
-    return generator.manual_seed(seed if info is None else (seed + (info.id + 1) * 0x9E3779B97F4A7C15) % (1 << 63))
+    worker = 0 if info is None else info.id + 1
+    rank = dist.get_rank() if dist.is_initialized() else int(os.environ.get("RANK", "0"))
+    # Seeds are spread by odd constants, so that worker 1 of seed 0 is not worker 0 of seed 1.
+    seed += worker * 0x9E3779B97F4A7C15 + rank * 0xC2B2AE3D27D4EB4F
+    return torch.Generator().manual_seed(seed % (1 << 63))
