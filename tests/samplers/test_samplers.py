@@ -275,17 +275,6 @@ def test_the_rule_for_hits_decides_the_expected_loss(rule: samplers.Hits) -> Non
     assert mean == pytest.approx(1 + S if rule == "keep" else S, rel=1e-13)
 
 
-def test_a_mask_that_does_nothing_would_be_seen() -> None:
-    # Every draw is a hit: with the mask the loss is log 1, without it log(1 + m).
-    labels, m = torch.tensor([1, 1]), 4
-    drawn = samplers.draw(Categorical(double(0, 1, 0)), labels, m, hits="mask", generator=seeded())
-    logits = double(0.2, 0.7, -1)
-    masked = functional.info_nce(logits[labels], logits[drawn.ids], hits=drawn.hits)
-    blind = functional.info_nce(logits[labels], logits[drawn.ids])
-    assert masked.item() == 0
-    assert blind.item() == pytest.approx(math.log(1 + m))
-
-
 @pytest.mark.parametrize("q", [0.05, 0.3, 0.5, 0.9, 0.99, 0.9999, 1 - 1e-12])
 def test_negatives_that_are_drawn_again_cost_the_same_whatever_the_label_s_probability(
     q: float, monkeypatch: pytest.MonkeyPatch
