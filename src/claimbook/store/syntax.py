@@ -31,6 +31,8 @@ def syntax(code: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             node.body = node.body[ast.get_docstring(node, clean=False) is not None :]
+        elif isinstance(node, ast.JoinedStr):  # Python 3.12 ends nested formats by an empty text
+            node.values = [part for part in node.values if getattr(part, "value", None) != ""]
     number(tree, {}, 0)
     return digest(_text(tree))
 
@@ -104,8 +106,7 @@ def _stored(node: ast.AST, in_comprehension: bool = False) -> Iterator[tuple[str
         case ast.ExceptHandler() | ast.MatchAs() | ast.MatchStar() | ast.MatchMapping():
             if name := getattr(node, _FIELDS[type(node)]):
                 yield name, True
-    parts = _sides(node)[0] if isinstance(node, _Function) else ast.iter_child_nodes(node)
-    for part in parts:
+    for part in _sides(node)[0] if isinstance(node, _Function) else ast.iter_child_nodes(node):
         yield from _stored(part, in_comprehension or isinstance(node, _Comprehension))
 
 
@@ -115,5 +116,4 @@ def _private(arguments: ast.arguments) -> list[ast.arg]:
 
 
 def _needs_names(node: ast.AST) -> bool:
-    is_lookup = isinstance(node, ast.Name) and node.id in _LOOKUPS
-    return is_lookup or isinstance(node, ast.Global | ast.Nonlocal | ast.ClassDef)
+    return isinstance(node, ast.Global | ast.Nonlocal | ast.ClassDef) or getattr(node, "id", None) in _LOOKUPS
