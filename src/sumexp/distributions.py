@@ -277,6 +277,9 @@ class PerturbSoftmax(_Relaxed):
         With :math:`y = \tau\log x - \theta` it is
         :math:`(d-1)\log\tau - \sum_i\log x_i + \log\int\prod_if(y_i+c)\,dc`. It is -inf where an entry is 0, and NaN
         where one has underflowed: a mean over such draws would be wrong without a sign of it.
+
+        Raises:
+            NotImplementedError: for other noises.
         """
         if self._validate_args and not is_traced(value):
             self._validate_sample(value)
@@ -293,6 +296,9 @@ class PerturbSoftmax(_Relaxed):
 
         In :math:`-\mathbb E\log` of the density the mean of :math:`\sum_i\log x_i` is
         :math:`(\sum_i\theta_i + d\,\mathbb E\gamma - df(\theta))/\tau` with the potential f; the rest is constant.
+
+        Raises:
+            NotImplementedError: for other noises.
         """
         return (self._log_entropy() + onto(self._mean_log().sum(-1), self.loc.device)).to(self.loc)
 
@@ -322,13 +328,21 @@ class PerturbLogSoftmax(_Relaxed):
         return torch.log_softmax(scores, -1).to(self.loc.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Log density at logarithms of a point of the simplex, closed for Gumbel and Gaussian noise."""
+        """Log density at logarithms of a point of the simplex, closed for Gumbel and Gaussian noise.
+
+        Raises:
+            NotImplementedError: for other noises.
+        """
         if self._validate_args and not is_traced(value):
             self._validate_sample(value)
         return self._log_density(value.to(_single(value.dtype, self.loc.dtype)))
 
     def entropy(self) -> Tensor:
-        """The differential entropy, exact for Gumbel and Gaussian noise; it does not depend on loc; [...]."""
+        """The differential entropy, exact for Gumbel and Gaussian noise; it does not depend on loc; [...].
+
+        Raises:
+            NotImplementedError: for other noises.
+        """
         zero = self.loc.new_zeros(self.batch_shape, dtype=_single(self.loc.dtype))
         return (zero + self._log_entropy()).to(self.loc)
 

@@ -55,10 +55,18 @@ def kl(scores: Tensor, law: Tensor = P) -> float:
 
 
 def batch_loss(**options: Any) -> Loss:
-    """In-batch negatives: the columns are the labels of the batch."""
-    if options.get("correct", "all") != "none":
-        return lambda rows, y: functional.in_batch(rows[:, y], y, log_q=LOG_PI[y], **options)
-    return lambda rows, y: functional.in_batch(rows[:, y], y, **options)
+    """In-batch negatives: the columns are the labels of the batch, which is one of 16."""
+
+    def alone(scores: Tensor, y: Tensor) -> Tensor:
+        log_q = LOG_PI[y] if options.get("correct", "all") != "none" else None
+        return functional.in_batch(scores, y, log_q=log_q, **options)
+
+    def loss(rows: Tensor, y: Tensor) -> Tensor:
+        y = y.view(16, -1)
+        scores = rows.view(*y.shape, -1).gather(2, y.unsqueeze(1).expand(-1, y.shape[1], -1))
+        return torch.func.vmap(alone)(scores, y).mean()
+
+    return loss
 
 
 def drawn_loss(law: Tensor, m: int, mask: bool = False) -> Loss:
@@ -78,7 +86,7 @@ def drawn_loss(law: Tensor, m: int, mask: bool = False) -> Loss:
 @cache
 def right() -> Tensor:
     """The scores after log q off every logit, hits kept."""
-    return free(batch_loss(), 16)
+    return free(batch_loss())
 
 
 @pytest.mark.parametrize("weights, hits", [("none", "keep"), ("negatives", "mask")])
@@ -86,7 +94,7 @@ def test_log_q_off_every_logit(weights: Any, hits: Any) -> None:
     """And training ends where the audit says, within 10 %; log q added when served does as well, and both do not."""
     said = audit(COUNTS, weights=weights, hits=hits, batch=16, scores=np.log(TRUTH), examples=CONTEXTS)
     assert said.change.startswith("subtract the true log q from every logit, the positive's included")
-    before = free(batch_loss(correct=weights, hits=hits), 16)
+    before = free(batch_loss(correct=weights, hits=hits))
     assert kl(before) == pytest.approx(said.scheme.kl, rel=0.1)
     assert kl(right()) < kl(before) / 10
     if weights == "none":
@@ -157,7 +165,7 @@ def test_cosines_that_are_too_narrow() -> None:
             x, y = (torch.nn.functional.normalize(tower, dim=1) for tower in towers)
             return x @ y.T / temperature
 
-        return train(loss, scores, towers, 16)
+        return train(loss, scores, towers)
 
     how = read_setup(PRIOR, "within-batch", "relative", "keep", 15, None)
     line = cosines(PRIOR, how, temperature)
@@ -185,7 +193,7 @@ def test_labels_that_drift() -> None:
 
 def test_scores_of_a_model_that_was_trained_without_a_correction() -> None:
     """They are log P/q: the audit took them for the truth and blamed the counts."""
-    plain = free(batch_loss(correct="none"), 16)
+    plain = free(batch_loss(correct="none"))
     said = audit(COUNTS, weights="relative", batch=8, scores=plain.repeat(10, 1).numpy())
     [line] = [each for each in said.faults if each.found]
     assert "they look like log P/q" in line.says

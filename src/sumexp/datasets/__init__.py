@@ -143,22 +143,38 @@ def declared(name: str) -> Dataset:
 
 
 def available(name: str, data: str | Path | None = None) -> bool:
-    """Whether all files of ``name`` are below the root; their contents are not checked."""
+    """Whether all files of ``name`` are below the root; their contents are not checked.
+
+    Raises:
+        DataError: if ``name`` is unknown or undeclared, or the root was set and is not a folder.
+    """
     return not _missing(declared(name), root(data))
 
 
 def preferred(name: str, data: str | Path | None = None) -> str:
-    """``name`` if its files are there, else its fallback, or an empty string if it has none."""
+    """``name`` if its files are there, else its fallback, or an empty string if it has none.
+
+    Raises:
+        DataError: as `available`.
+    """
     return name if available(name, data) else DATASETS[name].instead
 
 
 def files(name: str, data: str | Path | None = None) -> list[Path]:
-    """The paths of the files of ``name``, each of which was just verified."""
+    """The paths of the files of ``name``, each of which was just verified.
+
+    Raises:
+        DataError: if ``name`` is unknown or undeclared, or a file is absent or is not what it should be.
+    """
     return verify(declared(name).name, data)
 
 
 def verify(name: str, data: str | Path | None = None) -> list[Path]:
-    """Compare each file of ``name`` with its size and checksum; returns their paths."""
+    """Compare each file of ``name`` with its size and checksum; returns their paths.
+
+    Raises:
+        DataError: if ``name`` is unknown, or a file is absent or is not what it should be.
+    """
     dataset, folder = _dataset(name), root(data)
     if missing := _missing(dataset, folder):
         raise DataError(f"data set {name!r} lacks {missing[0].path}; to download it, run: sumexp data fetch {name}")
@@ -173,7 +189,10 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
     """Download the missing files of ``name``, with a progress bar, and verify all; returns their paths.
 
     A file gets its name only once it is complete and verified. The next call resumes an interrupted download. An
-    existing file is never replaced. A download that fails, or gives another file, raises DataError.
+    existing file is never replaced.
+
+    Raises:
+        DataError: if ``name`` is unknown, the download fails, or a file is not what it should be.
     """
     paths = fetch_all([name], data)[name]
     if isinstance(paths, DataError):
@@ -182,9 +201,13 @@ def fetch(name: str, data: str | Path | None = None) -> list[Path]:
 
 
 def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str, list[Path] | DataError]:
-    """`fetch` for several data sets, with one progress bar: for each name the paths of its files, or the error.
+    """`fetch` for several data sets, with one progress bar; a failure does not stop the others.
 
-    A failure does not stop the others. If a name is unknown, nothing is downloaded.
+    Returns:
+        for each name the paths of its files, or the error.
+
+    Raises:
+        DataError: if a name is unknown; then nothing is downloaded.
     """
     folder = root(data)
     missing = {name: {folder / file.path: file for file in _missing(_dataset(name), folder)} for name in names}
@@ -203,29 +226,49 @@ def fetch_all(names: Sequence[str], data: str | Path | None = None) -> dict[str,
 
 
 def read(name: str, data: str | Path | None = None) -> object:
-    """The contents of the verified files of ``name``, read by the function that the catalogue names."""
+    """The contents of the verified files of ``name``, read by the function that the catalogue names.
+
+    Raises:
+        DataError: if it is unknown or undeclared, or a file is absent or damaged.
+    """
     module, _, function = declared(name).reader.partition(".")
     reader = getattr(import_module(f"sumexp.datasets.{module}"), function)
     return reader(*files(name, data))
 
 
 def corpus(name: str, data: str | Path | None = None) -> Corpus:
-    """The running text of a data set: `brown` or `shakespeare`."""
+    """The running text of a data set: `brown` or `shakespeare`.
+
+    Raises:
+        DataError: if it is unknown, undeclared or no running text, or a file is absent or damaged.
+    """
     return _read_kind(Corpus, "text", "a running text", name, data)
 
 
 def brown(data: str | Path | None = None) -> Corpus:
-    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents."""
+    """The Brown corpus: 1,161,192 tokens of 49,815 lower-cased types in 500 documents.
+
+    Raises:
+        DataError: if the file is absent, damaged or undeclared.
+    """
     return corpus("brown", data)
 
 
 def shakespeare() -> Corpus:
-    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package."""
+    """Tiny Shakespeare: 204,062 tokens of 12,631 lower-cased types in 100 pieces; comes with the package.
+
+    Raises:
+        DataError: if the installed file is damaged.
+    """
     return corpus("shakespeare")
 
 
 def delicious(data: str | Path | None = None) -> MultiLabel:
-    """Delicious: 12,920 pages to train on and 3,185 to test on, 500 words, 983 tags (19 a page)."""
+    """Delicious: 12,920 pages to train on and 3,185 to test on, 500 words, 983 tags (19 a page).
+
+    Raises:
+        DataError: if a file is absent, damaged or undeclared.
+    """
     return _read_kind(MultiLabel, "tags", "of examples with tags", "delicious", data)
 
 
@@ -234,6 +277,9 @@ def gowalla(data: str | Path | None = None) -> "Interactions":
 
     The test pairs have **another** distribution than the training pairs: the most frequent places, with one per cent of
     the training pairs, are twice as frequent among them. For a test set of one distribution hold out training pairs.
+
+    Raises:
+        DataError: if a file is absent, damaged or undeclared.
     """
     from sumexp.datasets.pairs import Interactions
 
@@ -251,6 +297,9 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
     fashion-mnist      28 x 28, grey           50,000  10,000      10,000
     omniglot           28 x 28, grey           23,000  1,345       8,115
     =================  ======================  ======  ==========  ======
+
+    Raises:
+        DataError: if it is unknown, undeclared or not of images, or a file is absent or damaged.
     """
     return _read_kind(ImageData, "images", "of images", name, data)
 

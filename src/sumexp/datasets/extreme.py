@@ -92,7 +92,11 @@ def read_extreme(train: Path, test: Path) -> Extreme:
 
 
 def read_part(path: Path) -> Part:
-    """Read one such file."""
+    """Read one such file.
+
+    Raises:
+        DataError: if it is not of this form.
+    """
     examples, features, labels = header(path)
     parts = list(blocks(path))
 
@@ -118,13 +122,21 @@ def of_dense(data: MultiLabel) -> Extreme:
 
 
 def header(path: Path) -> tuple[int, int, int]:
-    """The numbers of examples, features and labels in the first line of a file."""
+    """The numbers of examples, features and labels in the first line of a file.
+
+    Raises:
+        DataError: if it is not of this form.
+    """
     with path.open("rb") as stream:
         return _header(path, stream)
 
 
 def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
     """The examples of a file, so many lines at a time; at least one block, which may be empty.
+
+    Args:
+        path: the file.
+        lines: lines per block.
 
     Raises:
         DataError: if a line is not of this form, a label or feature is out of range or repeated in a line, a value is

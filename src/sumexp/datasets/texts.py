@@ -45,6 +45,9 @@ def read_shakespeare() -> Corpus:
     """The 40,000 lines of Shakespeare that come with the package, in pieces of 400 lines.
 
     A word is a run of letters and apostrophes, speakers' names included.
+
+    Raises:
+        DataError: if the installed file is damaged.
     """
     packed = files("sumexp.datasets").joinpath("shakespeare.txt.bz2").read_bytes()
     try:
