@@ -29,7 +29,7 @@ app.add_typer(notebook_app, name="notebook")
 runs_app = typer.Typer(no_args_is_help=True, help="List and compute training runs.")
 app.add_typer(runs_app, name="runs")
 
-Profile = Annotated[str, typer.Option(help="smoke (seconds), cpu, or paper (the published scale, on a GPU).")]
+Profile = Annotated[str, typer.Option(help="smoke (tiny), cpu (minutes), or paper (the published scale, on a GPU).")]
 Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
 Cores = Annotated[int, typer.Option(min=1, help="How many cores to use.")]
 ALL = os.cpu_count() or 1
@@ -204,8 +204,7 @@ def write_runs(grid: Grid, profile: Profile = "cpu", device: Device = "auto") ->
     from claimbook.store import bundled
 
     count = grids.write(grid, profile, resolve_device(device, needed=False))
-    sizes = " and ".join(f"{path} ({path.stat().st_size / 1e6:,.1f} MB)" for path in bundled.files(grid))
-    typer.echo(f"{count} runs in {sizes}")
+    typer.echo(f"{count} runs in {' and '.join(map(str, bundled.files(grid)))}")
 
 
 @runs_app.command("check")

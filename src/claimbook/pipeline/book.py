@@ -94,22 +94,18 @@ def _decide(plan: Plan, cores: int) -> None:
     unselected = plan.notebooks.keys() - set(plan.selected)
     left_out = {claim.id for claim in register.load(pages.CLAIMS).values() if claim.chapter in unselected}
     selected = {test.partition("::")[0] for test, claim in markers(TESTS) if claim not in left_out}
-    files = [file for file in _undecided(plan) if file in selected]
-    if not files:
+    wanted = [outcome for outcome in plan.evidence.values() if file_of(outcome.name).as_posix() in selected]
+    if not (missing := default().missing(wanted)):
         return
+    files = [file_of(outcome.name).as_posix() for outcome in missing]
     log = BUILD / "logs" / "evidence.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     workers = min(cores, len(files)) if len(files) > 1 else 0  # a single module needs no workers
     options = "-q -m claim -p claimbook.register.evidence --keep-evidence -p no:cacheprovider -p xdist -n"
     with progress.step(f"claims of {len(files)} test modules"), log.open("w") as output:
         code = _run("pytest", *options.split(), str(workers), "--dist", "loadscope", *files, output=output)
-    if undecided := [file for file in _undecided(plan) if file in files]:
+    if undecided := [file_of(outcome.name).as_posix() for outcome in default().missing(missing)]:
         raise BookError(f"{', '.join(undecided)} could not be run (pytest ended with {code}); see {log}")
-
-
-def _undecided(plan: Plan) -> list[str]:
-    """The files of the test modules whose outcomes are not in the store."""
-    return [file_of(wanted.name).as_posix() for wanted in default().missing(plan.evidence.values())]
 
 
 def _show(plan: Plan, cores: int) -> None:
