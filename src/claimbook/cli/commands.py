@@ -14,7 +14,7 @@ from tabulate import tabulate
 
 from claimbook import BookError, register
 from claimbook.pipeline import book, notebooks, pages, plan
-from claimbook.store import Store, default, processes, progress
+from claimbook.store import Store, bundled, default, processes, progress
 from claimbook.store.entries import size
 from claimbook.store.settings import choice, resolve_device
 
@@ -201,7 +201,6 @@ def run_runs(
 def write_runs(grid: Grid, profile: Profile = "cpu", device: Device = "auto") -> None:
     """Write the runs of a grid that the store has into the file that comes with the book."""
     from claimbook import grids
-    from claimbook.store import bundled
 
     count = grids.write(grid, profile, resolve_device(device, needed=False))
     typer.echo(f"{count} runs in {' and '.join(map(str, bundled.files(grid)))}")
