@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log, nan
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp import functional, ranking
 from sumexp.ranking._scores import as_tensor
 
 
@@ -123,3 +126,14 @@ def test_masked_arrays_are_refused_since_their_masks_would_be_lost() -> None:
     for take in (checks.tensor, as_tensor):
         with pytest.raises(ValueError, match=r"scores is a masked array, .*; give scores.filled\(VALUE\)"):
             take("scores", masked)
+
+
+def test_numbers_of_classes_in_another_order_are_refused() -> None:
+    """As ``pandas.Series.value_counts`` gives them: popular first, the ids in an index."""
+    log_q: Any = SimpleNamespace(index=[1, 0])
+    for loss in (
+        lambda: functional.linear_cross_entropy(torch.ones(1, 2), torch.ones(2, 2), [0], log_q=log_q),
+        lambda: ranking.expected_loss(torch.ones(2), 0, 1, log_q=log_q),
+    ):
+        with pytest.raises(ValueError, match=r"log_q has the index \[1, 0\], not 0, 1, \.\.\.: take log_q.reindex"):
+            loss()

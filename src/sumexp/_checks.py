@@ -107,7 +107,7 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
     """A whole number in a range, of any type that is one: int, NumPy's integers, a tensor of one integer."""
     try:
         # An int, or a size that a graph keeps open, is not asked for its value: there would be a graph for each.
-        is_whole = isinstance(value, int | torch.SymInt)
+        is_whole = isinstance(value, (int, torch.SymInt))  # torch 2.6 compiles no union
         number: Any = None if isinstance(value, bool) else value if is_whole else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
@@ -223,6 +223,14 @@ def held(name: str, values: Tensor) -> Tensor:
     if values.is_meta:
         raise ValueError(f"{name} is on the device meta, which holds no numbers; give it on another")
     return values
+
+
+def check_order(name: str, values: object) -> None:
+    """Numbers of the classes 0, 1, ... stand in this order; ``value_counts`` of pandas has another."""
+    index = getattr(values, "index", None)  # a method of lists
+    if index is not None and not callable(index) and not np.array_equal(index, np.arange(len(index))):
+        shown = reprlib.repr(np.asarray(index).tolist())
+        raise ValueError(f"{name} has the index {shown}, not 0, 1, ...: take {name}.reindex(range(L), fill_value=0)")
 
 
 def tensor(name: str, values: Values) -> Tensor:

@@ -480,7 +480,7 @@ class PerturbArgmaxStraightThrough(PerturbArgmax):
 
 def _is_batched(law: PerturbArgmax) -> bool:
     """Whether its numbers come from the common grid in single precision."""
-    return isinstance(law.noise, Gaussian | Logistic) and law.loc.dtype != torch.float64
+    return isinstance(law.noise, (Gaussian, Logistic)) and law.loc.dtype != torch.float64
 
 
 def _on_grid(values: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ r"""Sums over classes :math:`\sum_y q_y f(t_k x_y)` at every node, and their adj
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sumexp._tables import cached_table
 from sumexp.expectations._arrays import Array, alike, light, namespace, strided, tensor, zeros
 from sumexp.expectations._kernels import Kernel, bend, decay, growth, log1p_bend
 from sumexp.expectations.quadrature import GRID, Rule, places
@@ -306,12 +307,11 @@ def three(s: Tensor) -> Tensor:
     return torch.stack([f(s) for f in THREE])
 
 
-@lru_cache(maxsize=32)
+@cached_table(32)
 def table(f: Kernel, device: torch.device) -> Tensor:
     """The kernel at e^{k GRID}, k in TABLE, [..., k]; only to be read. The first, at e^{k GRID} = 0, is f(0)."""
-    with torch.inference_mode(False):
-        values: Tensor = f(torch.exp(GRID * torch.arange(*TABLE, dtype=torch.float64, device="cpu")))
-        return values.to(device)
+    values: Tensor = f(torch.exp(GRID * torch.arange(*TABLE, dtype=torch.float64, device="cpu")))
+    return values.to(device)
 
 
 def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[float, float] | None = None) -> DirectSum:
@@ -361,7 +361,7 @@ def _copies(log_x: Tensor, size: int) -> int:
     return 1 << max(0, most.bit_length() - 1)
 
 
-@cache
+@cached_table(8)
 def point_weights(device: torch.device) -> Tensor:
     """Row j: coefficients, lowest first, of the weight of point j in the offset from the cell's middle, float64.
 
@@ -371,8 +371,7 @@ def point_weights(device: torch.device) -> Tensor:
     inner = [Fraction(math.cos(math.pi * (i + 0.5) / POWERS)) / 2 for i in range(POWERS)]
     values = np.array([[x**power for x in inner] for power in range(POINTS)])
     weights = (_lagrange(points) @ values @ _lagrange(inner)).astype(np.float64)
-    with torch.inference_mode(False):
-        return torch.from_numpy(weights).to(device)
+    return torch.from_numpy(weights).to(device)
 
 
 def _lagrange(points: Sequence[Fraction]) -> NDArray[Any]:

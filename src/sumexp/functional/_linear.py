@@ -127,6 +127,7 @@ def linear_cross_entropy(
     if isinstance(temperature, Tensor) and temperature.numel() != 1:
         raise ValueError(f"temperature has shape {tuple(temperature.shape)}; it must be one positive number")
     scores = hidden.new_empty(hidden.shape[0], 1).expand(hidden.shape[0], weight.shape[0])  # of their shape and type
+    checks.check_order("log_q", log_q)
     law = _batch._law("log_q", log_q, scores, (weight.shape[0],), needed=False)
     vectors = {"hidden": hidden, "weight": weight}
     hidden, weight = _scaled(hidden, weight, temperature, normalize)

@@ -1,7 +1,6 @@
 """Ranking metrics of a batch of score lists, with a stated rule for ties. The arguments are defined by the package."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from numbers import Real
 from typing import Any, Literal, TypedDict, Unpack, get_args
 
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp._lists import Sparse, entries
+from sumexp._tables import cached_table
 from sumexp.ranking import _places as places
 from sumexp.ranking._counting import count_true
 from sumexp.ranking._places import NOWHERE, Candidates, Chunks, First, Labels, Places, Retrieved, Ties
@@ -253,17 +253,15 @@ KEPT = 1 << 18
 """Places whose terms are kept for the next call, up to 16 tables of 6 MiB."""
 
 
-@lru_cache(16)
+@cached_table(16)
 def _terms(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The term of each of the first k places, 1/log2(1 + i) or 1/i, [k], and sums of the first 0, 1, ..., k of them."""
-    with torch.inference_mode(False):
-        # What is kept comes from the CPU: a CUDA graph that is captured refuses the copy, and computes nothing to keep.
-        place = torch.arange(1, k + 1, dtype=dtype, device="cpu" if k <= KEPT else device)
-        terms = (torch.log2(1 + place) if discounted else place).reciprocal()
-        total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
-        # The rounding error of each total, itself exact, so that the difference of two large totals keeps all digits.
-        lost = torch.nn.functional.pad((terms - total.diff()).cumsum(0), (1, 0))
-        return terms.to(device), torch.stack([total, lost], -1).to(device)
+    place = torch.arange(1, k + 1, dtype=dtype, device="cpu" if k <= KEPT else device)
+    terms = (torch.log2(1 + place) if discounted else place).reciprocal()
+    total = torch.nn.functional.pad(terms.cumsum(0), (1, 0))
+    # The rounding error of each total, itself exact, so that the difference of two large totals keeps all digits.
+    lost = torch.nn.functional.pad((terms - total.diff()).cumsum(0), (1, 0))
+    return terms.to(device), torch.stack([total, lost], -1).to(device)
 
 
 def _over(discounted: bool, k: int, start: Tensor, stop: Tensor) -> Tensor:

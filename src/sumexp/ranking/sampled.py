@@ -77,6 +77,7 @@ def expected_loss(
     log_w = checks.double(checks.reals("weights", weights)).expand(classes).log()
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
+    checks.check_order("log_q", log_q)
     f = checks.double(logits)
     others = torch.arange(classes, device=f.device) != label
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]

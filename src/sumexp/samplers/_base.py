@@ -1,12 +1,10 @@
 """The base of the package's distributions: modules, so that they move, are saved and print themselves with a model."""
 
-import reprlib
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -119,11 +117,8 @@ def _checksum(words: Tensor) -> int:
 
 
 def by_class(name: str, values: checks.Values) -> Tensor:
-    """Numbers of the classes 0, 1, ..., in this order; ``value_counts`` of pandas has another."""
-    index = getattr(values, "index", None)  # a method of lists
-    if index is not None and not callable(index) and not np.array_equal(index, np.arange(len(index))):
-        shown = reprlib.repr(np.asarray(index).tolist())
-        raise ValueError(f"{name} has the index {shown}, not 0, 1, ...: take {name}.reindex(range(L), fill_value=0)")
+    """Numbers of the classes 0, 1, ..., [L], which can be read."""
+    checks.check_order(name, values)
     given = checks.held(name, checks.reals(name, values))
     if given.ndim != 1 or not len(given):
         raise ValueError(f"{name} has shape {tuple(given.shape)}; it must be [L], a number for each class")
