@@ -53,9 +53,6 @@ def batch(seed: int = 0, *shape: int) -> tuple[Tensor, Tensor]:
     return scores, torch.log_softmax(torch.randn(4, generator=generator, dtype=torch.float64), 0)[IDS]
 
 
-# -- values ---------------------------------------------------------------------------------------------------------
-
-
 def test_by_hand() -> None:
     # Two examples of classes 5 and 8, whose labels have the frequencies 1/4 and 1/2.
     scores, ids, log_q = torch.stack([double(2, 1), double(0, 3)]), [5, 8], double(0.25, 0.5).log()
@@ -156,9 +153,6 @@ def test_the_symmetric_loss_is_the_mean_of_rows_and_columns() -> None:
     columns = in_batch(scores[:, :4].T, users, correct="none")
     rows = in_batch(scores, IDS, log_q=log_q)
     assert found.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
-
-
-# -- several positives, laws by row, smoothing ----------------------------------------------------------------------
 
 
 def by_loop(scores: Tensor, ids: Tensor, log_q: Tensor, marks: Tensor, **way: Any) -> Tensor:
@@ -275,8 +269,6 @@ def test_a_positive_that_cannot_be_is_named() -> None:
         in_batch(scores, IDS, log_q=log_q, positives=MARKS)
 
 
-# -- the theorem, by all batches ------------------------------------------------------------------------------------
-
 JOINT = double(0.25, 0.10, 0.05, 0.05, 0.15, 0.40).view(2, 3)
 """P(x, y) of two contexts and three classes."""
 PRIOR = JOINT.sum(0)
@@ -314,9 +306,6 @@ def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mi
     mixture = (2 * PRIOR + UNIFORM) / 3
     mixed, own = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
     assert 1e-6 < mixed < own / 10
-
-
-# -- gradients ------------------------------------------------------------------------------------------------------
 
 
 @forward_mode
@@ -457,9 +446,6 @@ def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype
     assert gradient[0, 3] == 0
     wanted = torch.softmax(scores[1], -1) - torch.eye(5, dtype=dtype)[1]
     torch.testing.assert_close(gradient[1], wanted)
-
-
-# -- arguments ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,6 @@ def batch(size: int = 4, m: int = 3, seed: int = 0) -> tuple[Tensor, Tensor]:
     )
 
 
-# -- values ---------------------------------------------------------------------------------------------------------
-
-
 def test_sampled_softmax_by_hand() -> None:
     positive, negative = double(2), double(0, 1).unsqueeze(0)
     value = functional.sampled_softmax(positive, negative)
@@ -121,9 +118,6 @@ def test_reductions() -> None:
     assert functional.info_nce(positive, negative).item() == pytest.approx(each.sum().item() / 4)
 
 
-# -- expectations ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("m", [1, 3])
 def test_the_mean_over_all_draws_is_the_exact_expectation_and_so_is_the_gradient(m: int) -> None:
     logits = double(0.5, 2.0, -1.0, 1.0).requires_grad_()
@@ -161,9 +155,6 @@ def test_the_decoupled_loss_with_log_q_is_unbiased_for_all_negatives(margins: Ma
     )
     full = margins.positive(positive) + margins.negative(-negatives).sum()
     assert (q[draws].prod(-1) * each).sum().item() == pytest.approx(full.item(), rel=1e-13)
-
-
-# -- the table of properties ----------------------------------------------------------------------------------------
 
 
 @every_loss
@@ -385,9 +376,6 @@ def test_hinge_takes_no_weights() -> None:
         functional.hinge(torch.zeros(2), torch.zeros(2, 3), weights=torch.ones(3))
 
 
-# -- losses over all classes ----------------------------------------------------------------------------------------
-
-
 def test_cross_entropy_by_hand() -> None:
     value = functional.cross_entropy(double(2, 0, 1).unsqueeze(0), torch.tensor([0]))
     assert value.item() == pytest.approx(log(1 + exp(-2) + exp(-1)), rel=1e-15)
@@ -468,9 +456,6 @@ def test_one_margin_for_all_negatives_is_taken_off_the_label() -> None:
     logits, labels = double(2, 0, 1).unsqueeze(0), torch.tensor([0], dtype=torch.int32)
     by_hand = functional.cross_entropy(double(2 - 0.7, 0, 1).unsqueeze(0), labels).item()
     assert functional.pairwise_margin(logits, labels, 0.7).item() == pytest.approx(by_hand, rel=1e-15)
-
-
-# -- the output layer -----------------------------------------------------------------------------------------------
 
 
 def layer(classes: int = 50, **options: Any) -> SampledOutput:

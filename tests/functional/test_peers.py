@@ -66,9 +66,6 @@ def test_symmetric_multiple_negatives_of_sentence_transformers(towers: tuple[Ten
     assert found == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20, symmetric=True), rel=1e-6)
 
 
-# -- in-batch negatives with log q: TensorFlow Recommenders -----------------------------------------------------------
-
-
 class Batch:
     """Twelve examples of five items, and further ones as negatives; in single precision, as they are there."""
 
@@ -120,9 +117,6 @@ def test_hard_negatives_of_tensorflow_recommenders() -> None:
     others = batch.scores - torch.eye(12, 15) * 1e9
     wanted = functional.info_nce(batch.scores.diagonal(), others.topk(4).values, reduction="sum").item()
     assert batch.theirs(num_hard_negatives=4) == pytest.approx(wanted, rel=1e-5)
-
-
-# -- negatives from a law: TensorFlow, gensim and RecBole --------------------------------------------------------------
 
 
 class Drawn:

@@ -40,9 +40,6 @@ def batch(values: list[float]) -> Tensor:
     return torch.tensor([values], dtype=torch.float64)
 
 
-# -- part 1: the partition function and the reciprocal rank ------------------------------------------------------------
-
-
 @pytest.mark.claim("ranking-partition", shows="statement", evidence="exact")
 def test_at_least_r_terms_are_as_large_and_the_scores_determine_what_is_left() -> None:
     for a in WEIGHTS:
@@ -101,8 +98,6 @@ def test_the_same_at_extreme_logits(values: list[float], data: st.DataObject) ->
         assert least <= rank <= max(greatest, 1)
 
 
-# -- part 2: means over queries ----------------------------------------------------------------------------------------
-
 queries = st.lists(
     st.integers(2, 5).flatmap(lambda n: st.tuples(st.lists(st.integers(1, 9), min_size=n, max_size=n), st.just(n))),
     min_size=1,
@@ -152,9 +147,6 @@ def test_both_steps_of_the_bound_for_any_number_of_queries() -> None:
     n, m = sp.symbols("N M", positive=True)
     total = n * m  # the sum of the reciprocal ranks
     assert sp.simplify((n * sp.log(m) + (total - n * m) / m) / n - sp.log(m)) == 0
-
-
-# -- several relevant items --------------------------------------------------------------------------------------------
 
 
 def subsets(n: int) -> list[tuple[int, ...]]:
@@ -237,9 +229,6 @@ def test_the_first_rank_that_several_relevant_items_allow() -> None:
         assert ranking.reciprocal_rank(z, own, ties="pessimistic").item() == pytest.approx(1 / first)
     assert ranking.least_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
     assert ranking.least_rr(torch.tensor([inf]), torch.tensor([1])).item() == 0
-
-
-# -- NDCG and recall ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("ranking-ndcg-bound", shows="statement", evidence="proof")
@@ -393,9 +382,6 @@ def test_least_recall_is_attained() -> None:
     assert ranking.least_recall(c, k).item() == pytest.approx(1 - s, rel=1e-14)
 
 
-# -- what is not promised ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("ranking-not-equivalent", shows="statement", evidence="exact")
 def test_loss_and_metric_can_disagree_as_much_as_one_likes() -> None:
     # F3. First of n, barely: p = (1 + d)/(n + d). In second place: p = 1/(1 + b), CE about log b, the rank always 2.
@@ -492,9 +478,6 @@ def test_metrics_jump_at_a_tie() -> None:
         assert ranking.reciprocal_rank(z, own).item() == rr
 
 
-# -- margins -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("ranking-margin-losses", shows="correction", evidence="proof")
 def test_a_margin_that_is_not_negative_raises_the_loss() -> None:
     # log(1 + S e^d) has derivative S e^d/(1 + S e^d) > 0 in d; CosFace's d is scale times margin.
@@ -539,9 +522,6 @@ def test_arcface_as_printed_bounds_no_rank_near_the_opposite_side() -> None:
     assert functional.pairwise_margin(64 * cosine, labels, (64 * guarded).unsqueeze(-1)).item() > log(2)
 
 
-# -- SoftRank ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.claim("ranking-softrank", shows="statement", evidence="quadrature")
 def test_ranks_of_gaussian_scores_are_smooth() -> None:
     # Given the label's own noise x the others are independent, so that one integral over x (Gauss-Hermite, 100 nodes)
@@ -578,9 +558,6 @@ def test_expected_rank_against_drawn_scores() -> None:
     ranks = ranking.rank(drawn, torch.zeros(100_000, dtype=torch.long))
     error = ranks.mean() - ranking.expected_rank(z, torch.tensor([0]), sigma).squeeze()
     assert abs(error.item()) < 4 * (ranks.std() / 100_000**0.5).item()
-
-
-# -- bad input ---------------------------------------------------------------------------------------------------------
 
 
 def test_bounds_refuse_what_has_no_answer() -> None:

@@ -46,9 +46,6 @@ def test_bad_exclusions_are_named(exclude: Any, message: str, chunked: bool) -> 
         ranking.recall(given, Labels([[2], [3]]), 2, exclude=exclude)
 
 
-# -- one meaning for every container, by enumeration -------------------------------------------------------------------
-
-
 @st.composite
 def excluded_lists(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     items, rows = draw(st.integers(3, 5)), draw(st.integers(1, 3))

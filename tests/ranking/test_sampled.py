@@ -22,9 +22,6 @@ def on_set(s: int, n: int, weight: float) -> torch.Tensor:
     return torch.where(torch.arange(n) < s, torch.tensor(log(weight), dtype=F64), -inf)
 
 
-# -- exact expectations, two ways --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n, m", [(1, 1), (5, 3), (40, 7), (1000, 100)])
 @pytest.mark.parametrize("weight", [1.0, 0.01, 1e6])
 def test_sums_over_hits_are_the_integrals(n: int, m: int, weight: float) -> None:
@@ -72,9 +69,6 @@ def test_expected_infonce_against_drawn_losses() -> None:
     drawn = functional.info_nce(logits[labels], logits[negatives.ids], reduction="none")
     error = drawn.mean() - ranking.expected_loss(logits, 3, 8)
     assert abs(error.item()) < 4 * (drawn.std() / 2000**0.5).item()
-
-
-# -- the criterion (C) -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.claim("sumexp-rank-criterion", shows="statement", evidence="quadrature")
@@ -179,9 +173,6 @@ def test_subsets_are_below_the_product_too() -> None:
             assert mean <= bound
 
 
-# -- importance weights fail -------------------------------------------------------------------------------------------
-
-
 def test_the_smallest_failure() -> None:
     # Three classes, one of the two negatives drawn by a fair coin, weight 2; the logits of rank 2.
     logits = torch.tensor([0.0, 0.01, -10.0], dtype=F64)
@@ -236,9 +227,6 @@ def test_a_single_loss_is_often_near_zero() -> None:
     )
     share = (loss < 1e-9).double().mean().item()
     assert abs(share - 1 / 8) < 4 * (1 / 8 * 7 / 8 / 4000) ** 0.5  # false-alarm rate 6e-5
-
-
-# -- what is valid instead ---------------------------------------------------------------------------------------------
 
 
 def test_least_constant_weights() -> None:
@@ -397,9 +385,6 @@ def test_what_infonce_certifies_of_the_full_rank() -> None:
                 assert ranking.certified_rank(0.999 * least, 1000, m) < rank
     assert ranking.certified_rank(inf, 1000, 10) == 1001
     assert ranking.certified_rank(0.0, 1000, 10) == 1
-
-
-# -- extremes and bad input --------------------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.floats(1e-9, 1e9))

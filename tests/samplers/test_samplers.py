@@ -59,9 +59,6 @@ def law(sampler: Sampler) -> Tensor:
     return sampler.log_prob(torch.arange(sampler.classes)).exp()
 
 
-# -- the alias table ------------------------------------------------------------------------------------------------
-
-
 def drawn_law(table: Tensor, classes: int) -> list[int]:
     """The units of each class in the table, in Python's integers."""
     columns = (len(table) - 1).bit_length()
@@ -104,8 +101,6 @@ def test_a_class_of_the_least_probability_can_still_be_drawn() -> None:
     assert sampler.log_prob(torch.tensor([1])).item() == pytest.approx(-62 * math.log(2))
     assert sampler.log_prob(torch.tensor([2])).item() == -math.inf
 
-
-# -- laws -----------------------------------------------------------------------------------------------------------
 
 SAMPLERS: dict[str, Callable[[], Sampler]] = {
     "uniform": lambda: Uniform(1000),
@@ -233,8 +228,6 @@ def test_a_mixture_is_drawn_under_vmap() -> None:
     assert drawn.shape == (100, 50)
     assert follows(drawn, double(0.125, 0.125, 0.375, 0.375))
 
-
-# -- negatives of a batch -------------------------------------------------------------------------------------------
 
 Q = (0.5, 0.3, 0.2)
 
@@ -488,9 +481,6 @@ def test_a_power_of_any_sign(power: float) -> None:
     assert law(samplers.unigram(counts, power)).tolist() == pytest.approx((wanted / wanted.sum()).tolist(), rel=1e-12)
 
 
-# -- within a batch -------------------------------------------------------------------------------------------------
-
-
 def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
     drawn = samplers.within_batch(labels, log_prior, hits="mask")
@@ -569,9 +559,6 @@ def test_a_label_that_the_prior_excludes_is_refused(union: bool, shared: bool) -
     assert samplers.within_batch(torch.tensor([0, 1, 1]), log_prior, union=union, shared=shared).log_q.isfinite().all()
 
 
-# -- from the model -------------------------------------------------------------------------------------------------
-
-
 def test_the_model_s_own_negatives_give_the_full_loss_for_every_draw() -> None:
     logits = torch.randn(5, 40, generator=seeded(4), dtype=torch.float64)
     labels = torch.arange(5)
@@ -615,9 +602,6 @@ def test_the_model_s_negatives_follow_its_softmax(rule: samplers.Hits) -> None:
     assert torch.equal(drawn.hits, (drawn.ids == 7) & (rule == "mask"))
 
 
-# -- weights --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_weights_of_half_precision_are_summed_in_single(dtype: torch.dtype) -> None:
     """q = e^-12 has the weight 162,755, which float16 does not hold."""
@@ -642,9 +626,6 @@ def test_weights_of_table_1_by_hand() -> None:
     assert samplers.relative(log_q, double(0.2).log()).tolist() == pytest.approx([0.2 / 0.25, 0.2 / 0.5])
     tail = samplers.tail(log_q, 4, log_prior, double(0.3).log())
     assert tail.tolist() == pytest.approx([0.1 / (4 * 0.25 * 0.3), 0.6 / (4 * 0.5 * 0.3)])
-
-
-# -- one clear error ------------------------------------------------------------------------------------------------
 
 
 def drawn(labels: Any, m: int = 2, **options: Any) -> samplers.Negatives:
@@ -721,9 +702,6 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 def test_one_clear_error(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
-
-
-# -- GPU ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -15,9 +15,6 @@ from sumexp.perturb import batched
 from sumexp.perturb.noises import Gaussian, Gumbel
 from tests.complete import State, largest
 
-# -- the finding: the Gaussian's training loss is the lower one --------------------------------------------------------
-
-
 PARTS = 6
 """Two measures on three data sets decide the claim, and each can exclude it."""
 
@@ -51,9 +48,6 @@ def test_the_gaussian_trains_to_a_lower_loss(source: Source, finding: State) -> 
             said = ", ".join(f"{one.low:.2f} to {one.high:.2f}" for one in found_at)
             pytest.skip(f"{name}: the order depends on the temperature, which our text of the paper lost ({said})")
         finding(decided.interval, (None, 0), data=source, **runs.stated)
-
-
-# -- the loss, if the divergence is that of softmax(logits) for every noise --------------------------------------------
 
 
 @pytest.mark.claim("perturb-vae-elbo", shows="counterexample", evidence="quadrature")

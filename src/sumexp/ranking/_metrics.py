@@ -253,7 +253,6 @@ KEPT = 1 << 18
 """Places whose terms are kept for the next call, up to 16 tables of 6 MiB."""
 
 
-@cached_table(16)
 def _terms(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The term of each of the first k places, 1/log2(1 + i) or 1/i, [k], and sums of the first 0, 1, ..., k of them."""
     place = torch.arange(1, k + 1, dtype=dtype, device="cpu" if k <= KEPT else device)
@@ -264,9 +263,12 @@ def _terms(discounted: bool, k: int, device: torch.device, dtype: torch.dtype) -
     return terms.to(device), torch.stack([total, lost], -1).to(device)
 
 
+_kept_terms = cached_table(16)(_terms)
+
+
 def _over(discounted: bool, k: int, start: Tensor, stop: Tensor) -> Tensor:
     """Sums of terms over the places start + 1, ..., stop, of which those beyond k are left out."""
-    terms = _terms if k <= KEPT else _terms.__wrapped__
+    terms = _kept_terms if k <= KEPT else _terms
     sums = terms(discounted, k, start.device, checks.wide(start.device))[1]
     total, lost = (sums[stop.clamp_max(k)] - sums[start.clamp_max(k)]).unbind(-1)
     return total + lost
@@ -367,7 +369,7 @@ def _ideal(ranked: Places, k: int) -> Tensor:
     """DCG of the greatest gains first."""
     gains = ranked.gains.sort(-1, descending=True).values
     size = gains.shape[1]
-    terms = _terms(True, min(k, max(KEPT, size)), gains.device, gains.dtype)[0][:size]
+    terms = _kept_terms(True, min(k, max(KEPT, size)), gains.device, gains.dtype)[0][:size]
     return (gains * torch.nn.functional.pad(terms, (0, size - len(terms)))).sum(-1)
 
 
