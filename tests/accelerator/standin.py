@@ -19,11 +19,12 @@ from types import TracebackType
 from typing import Any, ClassVar, NoReturn
 from unittest import mock
 
+import pytest
 import torch
 from torch import Tensor
+from torch.utils import backend_registration
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 NAME = "standin"
 HOME = torch.device("cpu")
@@ -244,6 +245,7 @@ class StandIn(TorchDispatchMode):
 
     def __init__(self) -> None:
         super().__init__()
+        _register()
         self.synchronisations: Counter[str] = Counter()
         self.to_host = self.to_device = 0
         self._replaced: list[tuple[Any, Any]] = []
@@ -314,12 +316,14 @@ def _copy_from(source: Tensor, target: Tensor, non_blocking: bool = False) -> Te
     return target
 
 
-def _register() -> torch.library.Library:
+def _register() -> None:
     """Make the name known to torch, once for the process, with what autograd's threads allocate and copy by."""
     with suppress(AttributeError):  # of a backend that is there already
         if torch._C._get_privateuse1_backend_name() == NAME:
-            return getattr(torch, NAME).library  # type: ignore[no-any-return]
-    _setup_privateuseone_for_python_backend(NAME)  # type: ignore[no-untyped-call]
+            return
+    if (register := getattr(backend_registration, "_setup_privateuseone_for_python_backend", None)) is None:
+        pytest.skip("torch before 2.10 takes no device that is written in Python")
+    register(NAME)
     module = getattr(torch, NAME)
     module.get_amp_supported_dtype = lambda: [torch.bfloat16, torch.float16]
     library = torch.library.Library("aten", "IMPL")
@@ -328,8 +332,4 @@ def _register() -> torch.library.Library:
     }  # fmt: skip
     for name, kernel in kernels.items():
         library.impl(name, kernel, "PrivateUse1")
-    module.library = library
-    return library
-
-
-_LIBRARY = _register()
+    module.library = library  # as long as torch

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sumexp._checks import typed
+from sumexp._checks import typed, whole
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import softmax
 from sumexp.perturb.noises import GUMBEL
@@ -38,7 +38,7 @@ def descend(
 
     ``target`` is p* [d], in the open simplex; ``space`` the half space of the parameters, by default R^d.
     """
-    p = checks.target(target)
+    p, steps = checks.target(target), whole("steps", steps, 0)
     theta, law, divergences = torch.zeros_like(p), p, []
     for step in range(steps + 1):
         if step:
