@@ -256,6 +256,7 @@ def test_it_learns_the_truth() -> None:
     "make, message",
     [
         (lambda: SampledSoftmax(6, 20, samplers.Uniform(19), 5), "the sampler has 19 classes and the layer 20"),
+        (lambda: SampledSoftmax(6, torch.tensor([2, 0]), samplers.Uniform(20), 5), "classes is tensor"),  # type: ignore[arg-type]
         (lambda: SampledSoftmax(6, 20, samplers.Uniform(20), 0), "num_negatives is 0"),
         (lambda: layer(temperature=0), "temperature is 0"),
         (lambda: layer(temperature="1"), "temperature is '1'; it must be a positive number"),

@@ -593,6 +593,7 @@ def test_second_derivatives_that_are_not_known_are_refused(dtype: torch.dtype) -
         (lambda: PerturbArgmax(vector(0, -math.inf, math.inf)), "loc holds inf"),
         (lambda: PerturbSoftmax(vector(0, -math.inf)), "loc holds -inf; .*leave it out"),
         (lambda: PerturbSoftmax(LOC, -1.0), "temperature is -1.0"),
+        (lambda: PerturbSoftmax(LOC, "1/2"), "temperature is '1/2'; it must be one finite number > 0"),  # type: ignore[arg-type]
         (lambda: PerturbSoftmax(LOC).sample((), 3), "generator is 3; it must be a torch.Generator"),  # type: ignore[arg-type]
         (lambda: kl_divergence(PerturbArgmax(torch.zeros(4, 3)), PerturbArgmax(torch.zeros(2))), "do not broadcast"),
         (lambda: PerturbLogSoftmax(LOC, vector(1, 2)), r"temperature is of shape \(2,\)"),

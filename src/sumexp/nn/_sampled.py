@@ -85,7 +85,7 @@ class SampledSoftmax(Tempered):
         checks.choice("reduction", reduction, REDUCTIONS)
         if not all(hasattr(sampler, name) for name in ("classes", "log_prob", "sample")):
             raise ValueError(f"the sampler is {sampler!r}; it must be a law, as samplers.Uniform({classes})")
-        if sampler.classes != classes:
+        if sampler.classes != (classes := checks.whole("classes", classes, 1)):
             raise ValueError(f"the sampler has {sampler.classes} classes and the layer {classes}: make them the same")
         self.output = SampledOutput(
             features,

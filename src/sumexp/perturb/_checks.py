@@ -52,7 +52,10 @@ def direction(v: Tensor, theta: Tensor) -> Tensor:
 
 def temperature(tau: float | Tensor, name: str = "tau") -> Tensor:
     """The temperature, finite and positive, as a scalar tensor in float64."""
-    value = torch.as_tensor(tau, dtype=torch.float64, device=getattr(tau, "device", "cpu"))
+    try:
+        value = torch.as_tensor(tau, dtype=torch.float64, device=getattr(tau, "device", "cpu"))
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} is {tau!r}; it must be one finite number > 0") from None
     [at] = read(value.detach(), default=1.0) if value.ndim == 0 else [math.nan]
     if not 0 < at < math.inf:
         given = value.item() if value.ndim == 0 else f"of shape {tuple(value.shape)}"
