@@ -91,11 +91,14 @@ def right() -> Tensor:
 
 @pytest.mark.parametrize("weights, hits", [("none", "keep"), ("negatives", "mask")])
 def test_log_q_off_every_logit(weights: Any, hits: Any) -> None:
-    """And training ends where the audit says, within 10 %; log q added when served does as well, and both do not."""
+    """And training ends where the audit says; log q added when served does as well, and both do not.
+
+    Over seeds the end deviates by 5 %, so that 20 % is a false alarm in one of 16,000.
+    """
     said = audit(COUNTS, weights=weights, hits=hits, batch=16, scores=np.log(TRUTH), examples=CONTEXTS)
     assert said.change.startswith("subtract the true log q from every logit, the positive's included")
     before = free(batch_loss(correct=weights, hits=hits))
-    assert kl(before) == pytest.approx(said.scheme.kl, rel=0.1)
+    assert kl(before) == pytest.approx(said.scheme.kl, rel=0.2)
     assert kl(right()) < kl(before) / 10
     if weights == "none":
         assert said.change.endswith("or add log q to the scores that you serve, not both")
