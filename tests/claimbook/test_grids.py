@@ -191,7 +191,10 @@ def test_what_is_missing_is_computed_by_tasks_on_the_cores(monkeypatch: pytest.M
         (["--grid", "none"], "GRID is 'none'; expected one of tiny"),
         (["--grid", "tiny", "--profile", "huge"], "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
         (["--grid", "tiny", "--device", "tpu"], "device is 'tpu'; expected one of auto, cpu, cuda"),
-        (["--grid", "tiny", "--device", "cpu", "--only", "xyz"], "no run of the grid tiny, .* begins with 'xyz'"),
+        (
+            ["--grid", "tiny", "--device", "cpu", "--only", "xyz"],
+            "no run of tiny, .* begins with 'xyz'; see .runs list.",
+        ),
     ],
 )
 def test_wrong_input_is_named_before_anything_runs(arguments: list[str], message: str) -> None:
