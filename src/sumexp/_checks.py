@@ -227,8 +227,8 @@ def held(name: str, values: Tensor) -> Tensor:
 
 def check_order(name: str, values: object) -> None:
     """Numbers of the classes 0, 1, ... stand in this order; ``value_counts`` of pandas has another."""
-    index = getattr(values, "index", None)  # a method of lists
-    if index is not None and not callable(index) and not np.array_equal(index, np.arange(len(index))):
+    index = None if isinstance(values, (Tensor, Sequence)) else getattr(values, "index", None)
+    if index is not None and not np.array_equal(index, np.arange(len(index))):
         shown = reprlib.repr(np.asarray(index).tolist())
         raise ValueError(f"{name} has the index {shown}, not 0, 1, ...: take {name}.reindex(range(L), fill_value=0)")
 

@@ -68,7 +68,7 @@ def test_a_warning_is_an_error(stage: Path, tmp_path: Path) -> None:
 
 def executions(wall: float) -> dict[str, Any]:
     """The tables of one execution as ``executions.json`` has them, shortened."""
-    return {"tables": {"cost": [{"notebook": "bias", "wall": wall}], "versions": [{"package": "numpy"}]}}
+    return {"tables": {"cost": [{"notebook": "bias", "wall": wall}], "origin": [], "versions": [{"package": "numpy"}]}}
 
 
 ENTRY = Entry(
