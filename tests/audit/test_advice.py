@@ -15,7 +15,7 @@ from sumexp.audit import audit, drift
 from sumexp.audit._setup import read_setup
 from sumexp.audit.serving import cosines
 
-CONTEXTS, CLASSES, BATCH = 3, 10, 256
+CONTEXTS, CLASSES, BATCH = 3, 10, 1024
 GENERATOR = np.random.default_rng(5)
 PI = 1 / np.arange(1, CLASSES + 1.0)
 TRUTH = PI * np.exp(1.2 * GENERATOR.standard_normal((CONTEXTS, CLASSES)))
@@ -55,14 +55,14 @@ def kl(scores: Tensor, law: Tensor = P) -> float:
 
 
 def batch_loss(**options: Any) -> Loss:
-    """In-batch negatives: the columns are the labels of the batch, which is one of 16."""
+    """In-batch negatives: the columns are the labels of the batch, which is one of 64."""
 
     def alone(scores: Tensor, y: Tensor) -> Tensor:
         log_q = LOG_PI[y] if options.get("correct", "all") != "none" else None
         return functional.in_batch(scores, y, log_q=log_q, **options)
 
     def loss(rows: Tensor, y: Tensor) -> Tensor:
-        y = y.view(16, -1)
+        y = y.view(64, -1)
         scores = rows.view(*y.shape, -1).gather(2, y.unsqueeze(1).expand(-1, y.shape[1], -1))
         return torch.func.vmap(alone)(scores, y).mean()
 
@@ -93,12 +93,12 @@ def right() -> Tensor:
 def test_log_q_off_every_logit(weights: Any, hits: Any) -> None:
     """And training ends where the audit says; log q added when served does as well, and both do not.
 
-    Over seeds the end deviates by 5 %, so that 20 % is a false alarm in one of 16,000.
+    Over seeds the end deviates by 2.5 %, so that 10 % is a false alarm in one of 16,000.
     """
     said = audit(COUNTS, weights=weights, hits=hits, batch=16, scores=np.log(TRUTH), examples=CONTEXTS)
     assert said.change.startswith("subtract the true log q from every logit, the positive's included")
     before = free(batch_loss(correct=weights, hits=hits))
-    assert kl(before) == pytest.approx(said.scheme.kl, rel=0.2)
+    assert kl(before) == pytest.approx(said.scheme.kl, rel=0.1)
     assert kl(right()) < kl(before) / 10
     if weights == "none":
         assert said.change.endswith("or add log q to the scores that you serve, not both")

@@ -178,7 +178,8 @@ def _out_of_memory(name: str, config: object, device: str) -> str:
 @contextmanager
 def _surroundings(data: Sequence[str]) -> Iterator[None]:
     """Fix torch's threads and default dtype, and let only the declared data be read: the key knows of no other."""
-    threads, dtype, environment = torch.get_num_threads(), torch.get_default_dtype(), dict(os.environ)
+    threads, dtype = torch.get_num_threads(), torch.get_default_dtype()
+    declared = os.environ.get("SUMEXP_DECLARED_DATA")
     torch.set_num_threads(THREADS)
     torch.set_default_dtype(torch.float32)
     os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
@@ -188,4 +189,5 @@ def _surroundings(data: Sequence[str]) -> Iterator[None]:
         torch.set_num_threads(threads)
         torch.set_default_dtype(dtype)
         os.environ.pop("SUMEXP_DECLARED_DATA")
-        os.environ |= environment
+        if declared is not None:
+            os.environ["SUMEXP_DECLARED_DATA"] = declared

@@ -91,11 +91,12 @@ def _check_stored(plan: Plan) -> None:
 
 def _decide(plan: Plan, cores: int) -> None:
     """Run the test modules of the selected chapters' claims that the store lacks; a failing test is evidence too."""
-    unselected = plan.notebooks.keys() - set(plan.selected)
-    left_out = {claim.id for claim in register.load(pages.CLAIMS).values() if claim.chapter in unselected}
-    selected = {test.partition("::")[0] for test, claim in markers(TESTS) if claim not in left_out}
-    wanted = [outcome for outcome in plan.evidence.values() if file_of(outcome.name).as_posix() in selected]
-    if not (missing := default().missing(wanted)):
+    missing = default().missing(plan.evidence.values())
+    if missing and (unselected := plan.notebooks.keys() - set(plan.selected)):
+        left_out = {claim.id for claim in register.load(pages.CLAIMS).values() if claim.chapter in unselected}
+        selected = {test.partition("::")[0] for test, claim in markers(TESTS) if claim not in left_out}
+        missing = [outcome for outcome in missing if file_of(outcome.name).as_posix() in selected]
+    if not missing:
         return
     files = [file_of(outcome.name).as_posix() for outcome in missing]
     log = BUILD / "logs" / "evidence.log"

@@ -38,7 +38,7 @@ def stage(target: Path, shown: Mapping[str, Entry | None]) -> None:
         copy2(settings, target)
     for name, entry in shown.items():
         page = chapter(name, entry)
-        for output in (output for cell in page["cells"] for output in cell.get("outputs", ())):
+        for output in _outputs_of(page["cells"]):
             if data := output.get("data", {}).pop("text/csv", None):
                 write_text(target / DATA / FIGURES / f"{noted(output)['figure']}.csv", "".join(data))
         write_text(target / NOTEBOOKS / f"{name}.ipynb", json.dumps(page, indent=1, ensure_ascii=False) + "\n")
@@ -70,9 +70,13 @@ def chapter(name: str, entry: Entry | None) -> dict[str, Any]:
     return {"cells": cells, "metadata": _METADATA, "nbformat": 4, "nbformat_minor": 5}
 
 
+def _outputs_of(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [output for cell in cells for output in cell.get("outputs", ())]
+
+
 def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Check that the chapter has the words that its code has tied to a condition."""
-    outputs = [output for cell in cells for output in cell.get("outputs", ())]
+    outputs = _outputs_of(cells)
     marks = [noted(output) for output in outputs]
     said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
     said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
@@ -111,13 +115,17 @@ def _outputs(outputs: Sequence[Mapping[str, Any]], execution: Entry | None) -> l
         if output["output_type"] == "stream" and shown and shown[-1]["output_type"] == "stream":
             shown[-1] = {**shown[-1], "text": shown[-1]["text"] + output["text"]}
         elif execution is not None and "figure" in mark:
-            # The line under a figure says what it was made from, nothing of when and how long.
-            values = {"key": execution.computation.key[:12], **execution.provenance.more["parameters"]}
-            made = " · ".join(f"{name} {'none' if value == '' else value}" for name, value in values.items())
-            shown.append({**output, "metadata": {"sumexp": {**mark, "provenance": made}}})
+            shown.append({**output, "metadata": {"sumexp": {**mark, "provenance": provenance(execution)}}})
         else:
             shown.append(dict(output))
     return shown
+
+
+def provenance(entry: Entry) -> str:
+    """The line under a figure: what it was made from, nothing of when and how long."""
+    values: Mapping[str, object] = entry.provenance.more["parameters"]
+    parts = (f"{name} {'none' if value == '' else value}" for name, value in values.items())
+    return " · ".join((f"key {entry.computation.key[:12]}", *parts))
 
 
 def _tagged(cell: Mapping[str, Any], tag: str) -> bool:

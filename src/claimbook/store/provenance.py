@@ -8,10 +8,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from typing import Any
-
-_PACKAGES = "sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib"
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,17 @@ class Meter:
             peak_memory=_peak(),
             device=device_name(device),
             machine=platform.platform(),
-            versions={"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}},
+            versions=dict(_versions()),
             data=data,
             more=more,
         )
+
+
+@cache
+def _versions() -> dict[str, str]:
+    """Those of what numbers depend on."""
+    packages = "sumexp", "torch", "numpy", "scipy", "scikit-learn", "matplotlib"
+    return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
 def device_name(device: str) -> str:

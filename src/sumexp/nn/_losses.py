@@ -76,8 +76,8 @@ class Tempered(Shown):
     @property
     def _divisor(self) -> float | Tensor:
         """T, a number where it is fixed."""
-        learned = self.log_temperature
-        return self._fixed_temperature if learned is None else for_sums(learned).exp().squeeze()
+        log_t = self.log_temperature
+        return self._fixed_temperature if log_t is None else for_sums(log_t).exp().squeeze()
 
 
 def _padding(scores: Tensor, ids: checks.Values, ignore_index: int) -> tuple[Tensor, Tensor | None]:

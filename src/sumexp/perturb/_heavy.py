@@ -28,15 +28,19 @@ def nodes(centres: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     steps = _steps(high - low, scale)
     if 2 * steps + 1 > count(centres.shape[-1], high - low, scale):
         return _octaves(centres.detach(), scale)
-    half = (high - low) / 2 + 4 * scale
+    half = _half(high - low, scale)
     step = REACH / steps
     v = step * torch.arange(-steps, steps + 1, dtype=centres.dtype, device=centres.device)
     u, log_weights = (low + high) / 2 + half * torch.sinh(v), torch.log(half * step * torch.cosh(v))
     return u.expand(len(centres), -1), log_weights.expand(len(centres), -1)
 
 
+def _half(spread: float, scale: float) -> float:
+    return spread / 2 + 4 * scale
+
+
 def _steps(spread: float, scale: float) -> int:
-    return math.ceil(REACH * (spread / 2 + 4 * scale) / (STEP * scale))
+    return math.ceil(REACH * _half(spread, scale) / (STEP * scale))
 
 
 def _octaves(centres: Tensor, scale: float) -> tuple[Tensor, Tensor]:

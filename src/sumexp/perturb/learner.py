@@ -39,11 +39,13 @@ def descend(
     ``target`` is p* [d], in the open simplex; ``space`` the half space of the parameters, by default R^d.
     """
     p, steps = checks.target(target), whole("steps", steps, 0)
-    theta, law, divergences = torch.zeros_like(p), p, []
-    for step in range(steps + 1):
-        if step:
-            theta = theta + rate * softmax.hessian_product(theta, p / law, noise, tau)
-            theta = theta if space is None else space.project(theta)
+    theta = torch.zeros_like(p)
+    divergences = []
+    for _ in range(steps):
         law = softmax.mean(theta, noise, tau)
         divergences.append((p * (p / law).log()).sum())
+        theta = theta + rate * softmax.hessian_product(theta, p / law, noise, tau)
+        theta = theta if space is None else space.project(theta)
+    law = softmax.mean(theta, noise, tau)
+    divergences.append((p * (p / law).log()).sum())
     return Descent(theta, law, torch.stack(divergences))
