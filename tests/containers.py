@@ -35,6 +35,10 @@ def in_rows(marks: np.ndarray) -> Tensor:
     return torch.tensor([own + [-1] * (width - len(own)) for own in lists])
 
 
+def jagged(lists: list[list[int]]) -> Tensor:
+    return torch.nested.nested_tensor([torch.tensor(own, dtype=torch.int64) for own in lists], layout=torch.jagged)
+
+
 CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
     "lists": ragged,
     "lists with an item twice": lambda m: [own + own[:1] for own in ragged(m)],
@@ -45,6 +49,7 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
     "labels of a matrix": lambda m: Labels(with_zeros(m)),
     "padded": in_rows,
     "padded array": lambda m: in_rows(m).numpy(),
+    "jagged": lambda m: jagged(ragged(m)),
     "csr": lambda m: csr_array(m.astype(int)),
     "csr of bool": lambda m: csr_array(m),
     "explicit zeros": with_zeros,

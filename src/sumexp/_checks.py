@@ -170,7 +170,8 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
 def _check_dense(name: str, values: Tensor) -> None:
     if values.is_nested or values.is_quantized or values.layout is not torch.strided:
         layout = "nested" if values.is_nested else "quantized" if values.is_quantized else values.layout
-        raise ValueError(f"{name} has the layout {layout}; it must be dense: take .to_dense()")
+        dense = ".to_padded_tensor(-1)" if values.is_nested else ".to_dense()"
+        raise ValueError(f"{name} has the layout {layout}; it must be dense: take {dense}")
 
 
 def marks(name: str, values: Values) -> Tensor:
@@ -328,6 +329,17 @@ def first_order(backward: Callable[P, R]) -> Callable[P, R]:
     return checked
 
 
+def is_batched(gradient: Tensor) -> bool:
+    """Whether autograd takes many gradients at once, by ``is_grads_batched``; torch has no public name for it."""
+    return torch._C._functorch.is_legacy_batchedtensor(gradient)
+
+
+def refuse_batched(gradient: Tensor) -> None:
+    """Raise a NotImplementedError where many gradients are taken at once."""
+    if is_batched(gradient):
+        raise NotImplementedError("gradients are computed one at a time here: leave out is_grads_batched")
+
+
 def attributes(instance: Any) -> None:
     """Check each field of a dataclass against its annotation, as :func:`typed` does arguments."""
     if torch.compiler.is_compiling():  # which cannot follow annotations
@@ -348,8 +360,8 @@ def argument(name: str, value: object, kind: Any) -> None:
     if not _fits(value, kind):
         given = f"{value.dtype} of {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
         raise ValueError(f"{name} is {given[:80]}; it must be {_words(kind)}")
-    if isinstance(value, Tensor) and value.is_cpu and bool((wrong := value.isnan()).any()):
-        place = wrong.nonzero()[0].tolist()
+    if isinstance(value, Tensor) and value.is_cpu and read(value.isnan().any())[0]:
+        place = value.isnan().nonzero()[0].tolist()
         raise ValueError(f"{name}{place or ''} is nan; it must be a number")
 
 

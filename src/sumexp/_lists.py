@@ -25,12 +25,12 @@ class Sparse(Protocol):
 def entries(name: str, values: object) -> tuple[Tensor, Tensor, tuple[int, ...]] | None:
     """Of a sparse matrix the entries that are not zero: columns [B, R], -1 at padding, values [B, R] and its shape.
 
-    None if it is not sparse.
+    None if it is not sparse; a nested tensor is a list of rows.
 
     Raises:
         ValueError: if it has not two dimensions.
     """
-    by_torch = isinstance(values, Tensor) and values.layout != torch.strided
+    by_torch = isinstance(values, Tensor) and values.layout != torch.strided and not values.is_nested
     if not by_torch and not hasattr(values, "tocsr"):
         return None
     matrix: Any = values
@@ -65,9 +65,12 @@ def in_rows(row: Tensor, column: Tensor, value: Tensor | None, rows: int) -> tup
 def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
     """Lists, sets or arrays of any lengths as a tensor [B, T] with T >= 1; a tensor or an array as it is.
 
+    A nested tensor, jagged or not, is a list of its rows.
+
     Raises:
         ValueError: if they hold no numbers.
     """
+    lists = _unbound(lists)
     if isinstance(lists, Tensor) or (isinstance(lists, np.ndarray) and lists.dtype != object):
         values = checks.tensor(name, lists)
         return torch.nn.functional.pad(values, (0, 1), value=padding) if values.shape[-1:] == (0,) else values
@@ -95,6 +98,7 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
     Raises:
         ValueError: if there are not as many in each row, or a set or a dict has no order.
     """
+    values, lists = _unbound(values), _unbound(lists)
     padded = pad_lists(name, values, padding)
     if padded.shape != items.shape:
         raise ValueError(f"{name} have the shape {tuple(padded.shape)}, the items {tuple(items.shape)}")
@@ -104,6 +108,10 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
             if len(some) != len(others):
                 raise ValueError(f"list {row} has {len(some)} items and {len(others)} {name}; give one for each item")
     return padded
+
+
+def _unbound(lists: Any) -> Any:
+    return lists.unbind() if isinstance(lists, Tensor) and lists.is_nested else lists
 
 
 def check_ordered(name: str, lists: Any) -> None:

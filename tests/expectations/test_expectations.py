@@ -139,6 +139,22 @@ def test_second_derivatives_are_refused() -> None:
     for law in laws:
         with pytest.raises(RuntimeError, match="only first derivatives are known here: leave out create_graph"):
             torch.autograd.grad(expectations.expect(law).loss, log_x, create_graph=True)
+        with pytest.raises(NotImplementedError, match="one at a time here: leave out is_grads_batched"):
+            torch.autograd.grad(expectations.expect(law).loss, log_x, torch.ones(1), is_grads_batched=True)
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.jacrev, torch.func.grad])
+def test_transforms_are_refused(transform: Callable[..., Any]) -> None:
+    """They would read numbers that ``torch.func`` hides: torch's error names neither the function nor a way."""
+    laws: list[Callable[[Tensor], Any]] = [
+        lambda x: expectations.expect(expectations.with_replacement(x, 2)),
+        lambda x: expectations.expect(expectations.without_replacement(x, 2)),
+        lambda x: expectations.expect(expectations.independent(x, torch.full((3,), -1.0))),
+        lambda x: expectations.sampled_softmax(x, 0, 2),
+    ]
+    for law in laws:
+        with pytest.raises(NotImplementedError, match=r"give all rows at once, \[B, L\], and differentiate by"):
+            transform(lambda x, law=law: law(x).loss)(torch.zeros((2, 3) if transform is torch.vmap else (3,)))
 
 
 def test_the_gradient_in_the_proposal_keeps_its_sum() -> None:

@@ -18,6 +18,7 @@ from sumexp import functional
 from sumexp.functional import _batch_autograd as blocks
 from sumexp.functional import in_batch
 from sumexp.functional._arguments import Correct
+from tests.containers import jagged
 from tests.functional.test_linear import Largest
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -242,9 +243,26 @@ def test_positives_by_class_are_the_marks_of_their_columns() -> None:
         [False, False, False, True, False, False, False],
     ])  # fmt: skip
     found = in_batch(scores, IDS, log_q=log_q, positives=named).item()
-    for same in (marks, [[1], [9], [3, 2], [0]], [{1}, set(), {2, 3}, {0}], csr_array(marks.numpy())):
+    lists = [[1], [9], [3, 2], [0]]
+    for same in (marks, lists, jagged(lists), [{1}, set(), {2, 3}, {0}], csr_array(marks.numpy())):
         assert found == in_batch(scores, IDS, log_q=log_q, positives=same).item()
     assert found == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("way", WAYS)
+def test_many_gradients_at_once_are_those_taken_alone(
+    way: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    scores, log_q = batch()
+    leaf = scores.to(dtype).requires_grad_()
+    losses = in_batch(leaf, IDS, log_q=log_q, **WAYS[way], reduction="none")
+    directions = torch.eye(len(losses))
+    (together,) = torch.autograd.grad(losses, leaf, directions, is_grads_batched=True, retain_graph=True)
+    for found, direction in zip(together, directions, strict=True):
+        (alone,) = torch.autograd.grad(losses, leaf, direction, retain_graph=True)
+        assert torch.equal(found, alone)
 
 
 def test_the_symmetric_half_has_the_positives_of_the_columns() -> None:

@@ -63,6 +63,12 @@ def test_jacobian_by_autograd_by_formula_and_by_differences(noise: Continuous) -
     assert (rows - torch.stack([jacobian @ v, -2 * (jacobian @ v)])).abs().max() < 2e-14  # J 1 = 0, and J is invariant
 
 
+def test_many_gradients_at_once_are_refused() -> None:
+    theta = THETA.clone().requires_grad_()
+    with pytest.raises(NotImplementedError, match="one at a time here: leave out is_grads_batched"):
+        torch.autograd.grad(argmax.probabilities(theta, Gaussian()), theta, torch.eye(4), is_grads_batched=True)
+
+
 @pytest.mark.claim("perturb-lemma-5-2", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise.finite_max], ids=str)
 def test_gradient_of_the_potential_by_differences(noise: Continuous) -> None:

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from sumexp import ranking
 from sumexp.ranking import Chunks, Labels, Retrieved, Ties
-from tests.containers import CONTAINERS, ragged, with_zeros
+from tests.containers import CONTAINERS, jagged, ragged, with_zeros
 from tests.ranking.transparent import BY_ORDER, best, over_orders
 
 ITEMS, LISTS = 30, 12
@@ -140,6 +140,16 @@ def test_lists_of_another_system_by_hand() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             ranking.recall(retrieved, labels, 2)
+
+
+def test_gains_of_jagged_lists() -> None:
+    scores, items = torch.tensor([[3.0, 2.0, 1.0]] * 2), jagged([[1, 0], [2]])
+    gains = torch.nested.nested_tensor([torch.tensor([2.0, 1.0]), torch.tensor([1.0])], layout=torch.jagged)
+    # The ideal order has the gain 2 first; the second list has its item in place 3.
+    wanted = [(1 + 2 / log2(3)) / (2 + 1 / log2(3)), 1 / log2(4)]
+    assert ranking.ndcg(scores, Labels(items, gains)).tolist() == pytest.approx(wanted)
+    with pytest.raises(ValueError, match="list 0 has 1 items and 2 gains"):
+        ranking.ndcg(scores, Labels([[1], [2, 0]], gains))
 
 
 def test_lists_without_a_relevant_item() -> None:

@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sumexp._checks import first_order, typed
+from sumexp._checks import first_order, refuse_batched, typed
 from sumexp.expectations._arrays import Array, alike, light, namespace, tensor
 from sumexp.expectations._laws import Law
 from sumexp.expectations._transforms import Transform, apply
@@ -156,6 +156,7 @@ class _Moments(torch.autograd.Function):
     @first_order
     @np.errstate(all="ignore")
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
+        refuse_batched(grads)
         value, outputs, differences, split, mean = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
         xp, (log_t, t, weight, _), given = namespace(value), alike(places(ctx.rule), value), alike(grads, value)
         # The gaps are probability - 1 / (1 + EX) and log(1 + EX) - loss.

@@ -172,7 +172,7 @@ class _InPlace(torch.autograd.Function):
         by_losses, by_slopes = (none if by is None else by for by in (by_losses, by_slopes))
         each = by_losses.unsqueeze(-1) * (scale / ctx.factor) + by_slopes.unsqueeze(-1) / ctx.factor
         by_scale = None if slopes is None else (by_losses * slopes).unsqueeze(-1)
-        if error.dtype == each.dtype or torch.is_grad_enabled():
+        if error.dtype == each.dtype or torch.is_grad_enabled() or checks.is_batched(each):
             total = error * each
         else:  # a CPU would make matrices in single precision
             total = torch.empty_like(error)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp._checks import first_order, typed
+from sumexp._checks import first_order, refuse_batched, typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
 from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
@@ -90,6 +90,7 @@ class _Probabilities(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        refuse_batched(grads[0])
         (theta,) = ctx.saved_tensors
         return jacobian_product(theta, grads[0], ctx.noise), None
 

@@ -233,7 +233,7 @@ def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0,
     while high - low > 1:
         middle = (low + high) // 2
         least = hit_losses(n, num_negatives, weight, middle, replacement=replacement).item()
-        low, high = (middle, high) if least <= loss * (1 + 1e-12) else (low, middle)
+        low, high = (middle, high) if least / (1 + 1e-12) <= loss else (low, middle)
     return 1 + low
 
 
