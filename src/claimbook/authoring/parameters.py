@@ -6,12 +6,15 @@ from claimbook import BookError
 from claimbook.store.settings import DEVICES, PROFILES, choice, resolve_device
 
 
-def check(profile: str, device: str = "cpu") -> str:
+def check(profile: str, device: str = "cpu", seed: int = 0) -> str:
     """The device that training runs on: ``auto`` is ``cuda`` where torch can use it, otherwise ``cpu``.
 
-    Raises `BookError` if the profile is unknown, the device is no device of torch, or ``cuda`` finds no GPU.
+    Raises `BookError` if the profile is unknown, the seed is no whole number below 2^32, the device is no device of
+    torch, or ``cuda`` finds no GPU.
     """
     choice("profile", profile, PROFILES)
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+        raise BookError(f"seed is {seed!r}; it must be a whole number from 0 to {2**32 - 1}")
     if device in DEVICES:
         return resolve_device(device)
     try:

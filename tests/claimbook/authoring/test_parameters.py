@@ -1,5 +1,7 @@
 """A notebook checks its own parameters, however it is run."""
 
+from typing import Any
+
 import pytest
 
 from claimbook import BookError
@@ -19,16 +21,17 @@ def test_another_device_of_torch_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "profile, device, said",
+    "profile, device, seed, said",
     [
-        ("nonsense", "cpu", "profile is 'nonsense'; expected one of smoke, cpu, paper"),
-        ("cpu", "cuda", "torch finds no CUDA device"),
-        ("cpu", "gpu0", "device is 'gpu0'; expected auto, cpu, cuda or a device of torch"),
+        ("nonsense", "cpu", 0, "profile is 'nonsense'; expected one of smoke, cpu, paper"),
+        ("cpu", "cuda", 0, "torch finds no CUDA device"),
+        ("cpu", "gpu0", 0, "device is 'gpu0'; expected auto, cpu, cuda or a device of torch"),
+        *(("cpu", "cpu", seed, f"seed is {seed!r}; it must be a whole number") for seed in (-1, 0.5, "1", True, 2**32)),
     ],
 )
 def test_a_wrong_parameter_is_one_clear_line(
-    monkeypatch: pytest.MonkeyPatch, profile: str, device: str, said: str
+    monkeypatch: pytest.MonkeyPatch, profile: str, device: str, seed: Any, said: str
 ) -> None:
     monkeypatch.setattr(settings, "cuda_available", lambda: False)
     with pytest.raises(BookError, match=said):
-        parameters.check(profile, device)
+        parameters.check(profile, device, seed)

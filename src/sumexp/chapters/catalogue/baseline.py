@@ -38,19 +38,20 @@ def popular(parts: Parts) -> Values:
 
     In the column of moved popularity it is the frequency among the public pairs of the other half of the users.
     """
-    log_q = torch.from_numpy(parts.log_q).expand(parts.train.shape)
+    log_q, halves = torch.from_numpy(parts.log_q), training.half(parts.train.shape[0])
     recalls = []
     for which, served in JUDGED:
         wanted = parts.held if which == "held" else parts.public
         before = parts.train + parts.validation + (parts.held if which == "public" else 0 * parts.held)
         some = np.flatnonzero(np.diff(wanted.indptr))
-        scores = training.popularity(parts).double() if served == "moved" else log_q
+        by_half = training.popularity(parts).double() if served == "moved" else log_q.expand(2, -1)
         total = 0.0
         for first in range(0, len(some), 500):
             rows = some[first : first + 500]
             relevant, exclude = (ranking.Labels(_lists(part[rows])) for part in (wanted, before))
+            scores = by_half[torch.from_numpy(halves[rows])]
             k = min(K, scores.shape[1])
-            total += ranking.recall(scores[torch.from_numpy(rows)], relevant, k, exclude=exclude).sum().item()
+            total += ranking.recall(scores, relevant, k, exclude=exclude).sum().item()
         recalls.append(total / len(some))
     return np.array(recalls)
 

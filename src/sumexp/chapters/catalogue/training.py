@@ -43,7 +43,8 @@ SERVED = ("f", "f + log q")
 JUDGED = (("held", "f"), ("held", "f + log q"), ("public", "f"), ("public", "f + log q"), ("public", "moved"))
 """The rows of a run's results: which pairs, and which score; ``moved`` has the popularity of the public pairs."""
 
-_BLOCK = 500
+_BLOCK = {"cpu": 32, "cuda": 500}
+"""Users whose scores are held at once: on a CPU as many as fit into its caches."""
 
 
 @dataclass(frozen=True)
@@ -154,16 +155,17 @@ def _at_rate(config: Config, parts: Parts, rate: float, device: str) -> dict[str
 def _judged(form: Form, parts: Parts, best: list[tuple[Tensor, Tensor, Tensor]]) -> list[dict[str, Any]]:
     device = best[0][0].device
     log_q = torch.from_numpy(parts.log_q).float().to(device)
-    added = {"f": torch.zeros_like(log_q), "f + log q": log_q}
+    moved, groups = popularity(parts).to(device), torch.from_numpy(half(parts.train.shape[0])).to(device)
+    added = {
+        "f": torch.zeros_like(log_q),
+        "f + log q": log_q,
+        "moved": moved - (0 if form in forms.RATIOS else log_q),
+    }
     tables = []
     for which, served in JUDGED:
         left, right, offset = best[SERVED.index(_base(form, served))]
         before = (parts.train, parts.validation) if which == "held" else (parts.train, parts.validation, parts.held)
-        if served in SERVED:
-            offset = offset + added[served]
-        else:
-            offset = offset + popularity(parts).to(device) - (0 if form in forms.RATIOS else log_q)
-        tables += judge(left, right, (offset,), getattr(parts, which), before)
+        tables += judge(left, right, (offset + added[served],), getattr(parts, which), before, groups)
     return tables
 
 
@@ -173,34 +175,43 @@ def half(users: int) -> NDArray[np.int64]:
 
 
 def popularity(parts: Parts) -> Tensor:
-    """Log popularity of the public pairs of the other half of the users, smoothed towards q, [users, items]."""
+    """For the users of each half, log popularity of the others' public pairs, smoothed towards q, [2, items]."""
     halves, items = half(parts.public.shape[0]), parts.public.shape[1]
     counts = np.stack([_per_item(parts.public[halves != i]) for i in (0, 1)])
     smooth = (counts + items * np.exp(parts.log_q)) / (counts.sum(1, keepdims=True) + items)
-    return torch.from_numpy(np.log(smooth)).float()[torch.from_numpy(halves)]
+    return torch.from_numpy(np.log(smooth)).float()
 
 
 @torch.no_grad()
 def judge(
-    left: Tensor, right: Tensor, offsets: Sequence[Tensor], wanted: csr_array, before: Sequence[csr_array]
+    left: Tensor,
+    right: Tensor,
+    offsets: Sequence[Tensor],
+    wanted: csr_array,
+    before: Sequence[csr_array],
+    groups: Tensor | None = None,
 ) -> list[dict[str, float]]:
     """Recall and NDCG at 20 of the ``wanted`` pairs [users, items], in lists without the items of earlier pairs.
 
     Scores are the products of ``left`` [users, dim] and ``right`` [items, dim], plus each of the ``offsets``, [items]
-    or [users, items]. Each offset has a result: means over the users with a relevant pair.
+    or, by the ``groups`` of the users [users], [groups, items]. Each offset has a result: means over the users with a
+    relevant pair.
     """
     hits: list[list[Tensor]] = [[] for _ in offsets]
     some = np.flatnonzero(np.diff(wanted.indptr))
     users, _ = _places(wanted[some], left.device)
-    for first in range(0, len(some), _BLOCK):
-        rows = some[first : first + _BLOCK]
+    size = _BLOCK.get(left.device.type, _BLOCK["cpu"])
+    buffers = left.new_empty(2, size, len(right))
+    for first in range(0, len(some), size):
+        rows = some[first : first + size]
         block = torch.from_numpy(rows).to(left.device)
-        product = left[block] @ right.T
+        product, scores = buffers[:, : len(rows)]
+        torch.mm(left[block], right.T, out=product)
         for earlier in before:
             product[_places(earlier[rows], left.device)] = -math.inf
         of, item = _places(wanted[rows], left.device)
         for places, offset in zip(hits, offsets, strict=True):
-            scores = product + (offset[block] if offset.ndim == 2 else offset)
+            torch.add(product, offset if groups is None or offset.ndim == 1 else offset[groups[block]], out=scores)
             top = scores.topk(min(K + 1, scores.shape[1])).values
             places.append((top[of] >= scores[of, item].unsqueeze(1)).sum(1))  # K + 1 for all that are further down
     return [_means(torch.cat(places), users) for places in hits]
