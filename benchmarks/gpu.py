@@ -202,11 +202,6 @@ TABLES: Mapping[str, Callable[[bool], Iterator[dict[str, Any]]]] = {
 }
 
 
-def measured(quick: bool) -> Tables:
-    """All tables but that of chapters, each in a process of its own."""
-    return {title: alone(_listed, title, quick) for title in TABLES}
-
-
 def _listed(title: str, quick: bool) -> list[dict[str, Any]]:
     return [*TABLES[title](quick)]
 
@@ -215,10 +210,12 @@ def main(threads: int, quick: bool) -> None:
     if not (quick or torch.cuda.is_available()):
         print("gpu: torch finds no CUDA device; nothing measured")
         return
-    tables = measured(quick)
+    tables: Tables = {}
     try:
+        for title in TABLES:
+            tables[title] = alone(_listed, title, quick)
         tables["Chapters at profile smoke"] = chapters("smoke", "bias towers" if quick else "")
-    finally:  # what was measured is kept where a chapter fails
+    finally:  # what was measured is kept where a case or a chapter fails
         keep("gpu", tables, threads, quick)
 
 

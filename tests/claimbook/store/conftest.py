@@ -1,5 +1,7 @@
 """A store in a folder with a space, and entries of nothing in particular."""
 
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,17 @@ def keep(store: Store, computation: Computation, content: bytes = b"content") ->
     entry = store.find(computation)
     assert entry is not None
     return entry
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a megabyte."""
+    folder = tmp_path / "a small disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

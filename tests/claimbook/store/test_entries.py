@@ -231,20 +231,6 @@ def test_two_that_ask_at_once_compute_once(store: Store) -> None:
     assert store.find(asked())
 
 
-@pytest.fixture
-def full(tmp_path: Path) -> Iterator[Path]:
-    """A disk of a megabyte."""
-    folder = tmp_path / "a small disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.decode().strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
 def test_a_full_disk_leaves_nothing_half_there(full: Path) -> None:
     store = Store(full)
     keep(store, asked(1))
