@@ -17,6 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.autograd.forward_ad import unpack_dual
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,6 +71,11 @@ def is_transformed() -> bool:
 def is_traced(values: Tensor) -> bool:
     """Whether operations are traced or transformed, or numbers cannot be read: then all is plain torch."""
     return torch.compiler.is_compiling() or is_transformed() or not has_numbers(values)
+
+
+def has_tangent(*values: object) -> bool:
+    """Whether derivatives are taken in forward mode."""
+    return any(unpack_dual(each).tangent is not None for each in values if isinstance(each, Tensor))  # type: ignore[no-untyped-call]
 
 
 def is_captured(values: Tensor) -> bool:
@@ -170,7 +176,7 @@ def floating(name: str, values: object, shape: str, *ranks: int) -> Tensor:
 def _check_dense(name: str, values: Tensor) -> None:
     if values.is_nested or values.is_quantized or values.layout is not torch.strided:
         layout = "nested" if values.is_nested else "quantized" if values.is_quantized else values.layout
-        dense = ".to_padded_tensor(-1)" if values.is_nested else ".to_dense()"
+        dense = ".to_padded_tensor(padding)" if values.is_nested else ".to_dense()"
         raise ValueError(f"{name} has the layout {layout}; it must be dense: take {dense}")
 
 
@@ -296,8 +302,8 @@ def log_law(name: str, log_q: Tensor) -> Tensor:
 def typed(function: Callable[P, R]) -> Callable[P, R]:
     """Check each argument against its annotation, so that a wrong one raises a clear error, not one of torch.
 
-    A tensor holds real numbers that can be read, none of them NaN on a CPU (an accelerator would wait for the look); a
-    whole number has 64 bits; a number is not NaN.
+    A tensor holds real numbers that can be read, none of them NaN on a CPU (an accelerator would wait for the look, and
+    ``torch.func.vmap`` allows none); a whole number has 64 bits; a number is not NaN.
     """
     parameters = signature(function).parameters
 
@@ -380,7 +386,7 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, tuple) and len(value) == len(parts) and all(map(_fits, value, parts))
     if kind is Tensor:
         real = isinstance(value, Tensor) and value.layout is torch.strided and not value.is_complex()
-        return real and value.device.type != "meta"
+        return real and not value.is_nested and value.device.type != "meta"
     if kind is int:
         return not isinstance(value, bool) and hasattr(value, "__index__") and _index(value)
     if kind in (float, Fraction):

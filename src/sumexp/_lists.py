@@ -104,9 +104,11 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
         raise ValueError(f"{name} have the shape {tuple(padded.shape)}, the items {tuple(items.shape)}")
     if not isinstance(values, Tensor | np.ndarray):
         check_ordered(name, values)
-        for row, (some, others) in enumerate(zip(lists, values, strict=True)):
-            if len(some) != len(others):
-                raise ValueError(f"list {row} has {len(some)} items and {len(others)} {name}; give one for each item")
+        is_padded = isinstance(lists, Tensor | np.ndarray)
+        lengths = (items >= 0).sum(-1).tolist() if is_padded else map(len, lists)
+        for row, (some, others) in enumerate(zip(lengths, values, strict=True)):
+            if len(others) != some and not (is_padded and len(others) == items.shape[1]):
+                raise ValueError(f"list {row} has {some} items and {len(others)} {name}; give one for each item")
     return padded
 
 

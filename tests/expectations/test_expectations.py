@@ -145,7 +145,6 @@ def test_second_derivatives_are_refused() -> None:
 
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.jacrev, torch.func.grad])
 def test_transforms_are_refused(transform: Callable[..., Any]) -> None:
-    """They would read numbers that ``torch.func`` hides: torch's error names neither the function nor a way."""
     laws: list[Callable[[Tensor], Any]] = [
         lambda x: expectations.expect(expectations.with_replacement(x, 2)),
         lambda x: expectations.expect(expectations.without_replacement(x, 2)),

@@ -1,8 +1,10 @@
 """Perturb-Argmax, with and without ties: closed forms, two quadratures, enumeration, finite differences."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from math import atan2, erfc, exp
+from typing import Any
 
 import pytest
 import torch
@@ -63,10 +65,17 @@ def test_jacobian_by_autograd_by_formula_and_by_differences(noise: Continuous) -
     assert (rows - torch.stack([jacobian @ v, -2 * (jacobian @ v)])).abs().max() < 2e-14  # J 1 = 0, and J is invariant
 
 
-def test_many_gradients_at_once_are_refused() -> None:
-    theta = THETA.clone().requires_grad_()
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.jacrev, torch.func.jacfwd])
+def test_transforms_of_a_quadrature_are_refused(transform: Callable[..., Any]) -> None:
+    """Pair weights had the gradient 0 under ``torch.func``, the others torch's internal errors."""
+    theta = torch.stack([THETA, -THETA]) if transform is torch.vmap else THETA
+    of_theta = (argmax.probabilities, argmax.potential, argmax.jacobian, argmax.pair_weights)
+    for call in (*of_theta, lambda x, noise: argmax.jacobian_product(x, torch.ones_like(x), noise)):
+        with pytest.raises(NotImplementedError, match="give all rows at once"):
+            transform(lambda x, call=call: call(x, Gaussian()))(theta)
+    leaf = THETA.clone().requires_grad_()
     with pytest.raises(NotImplementedError, match="one at a time here: leave out is_grads_batched"):
-        torch.autograd.grad(argmax.probabilities(theta, Gaussian()), theta, torch.eye(4), is_grads_batched=True)
+        torch.autograd.grad(argmax.probabilities(leaf, Gaussian()), leaf, torch.eye(4), is_grads_batched=True)
 
 
 @pytest.mark.claim("perturb-lemma-5-2", shows="statement", evidence="quadrature")

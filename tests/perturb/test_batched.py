@@ -62,9 +62,10 @@ def test_closed_forms_of_two_classes(dtype: torch.dtype, tolerance: float) -> No
 def test_gradients(noise: batched.Common) -> None:
     theta = torch.stack([vector(0.3, -1.2, 2.0, 0.0), vector(0.0, 0.0, 0.0, -5.0)]).requires_grad_()
     for function in (batched.probabilities, batched.log_probabilities, batched.negative_entropy):
-        assert torch.autograd.gradcheck(lambda x, f=function: f(x, noise), theta)
+        assert torch.autograd.gradcheck(lambda x, f=function: f(x, noise), theta, check_forward_ad=True)
     prior = vector(0.5, 1.0, -1.0, 0.2).log_softmax(-1).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, log_p: batched.divergence(x, log_p, noise), (theta, prior))
+    both = theta, prior
+    assert torch.autograd.gradcheck(lambda x, p: batched.divergence(x, p, noise), both, check_forward_ad=True)
     v = vector(1.0, -2.0, 0.5, 3.0)
     (ours,) = torch.autograd.grad((batched.probabilities(theta, noise) * v).sum(), theta)
     (per_row,) = torch.autograd.grad((argmax.probabilities(theta, noise) * v).sum(), theta)

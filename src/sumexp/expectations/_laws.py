@@ -236,8 +236,10 @@ class _Product:
 
 def flat(log_x: Tensor) -> Tensor:
     """In float64, the batch flattened to one dimension."""
-    if not isinstance(log_x, Tensor) or not log_x.is_floating_point():
-        raise ValueError(f"log_x must be a tensor of floating-point logits, got {getattr(log_x, 'dtype', type(log_x))}")
+    if not isinstance(log_x, Tensor) or not log_x.is_floating_point() or log_x.is_nested:
+        raise ValueError(
+            f"log_x must be a dense tensor of floating-point logits, got {getattr(log_x, 'dtype', type(log_x))}"
+        )
     if log_x.ndim == 0 or log_x.shape[-1] == 0:
         raise ValueError(f"log_x has shape {tuple(log_x.shape)}; its last dimension must hold at least one class")
     return log_x.to(torch.float64).reshape(log_x.shape[:-1].numel(), log_x.shape[-1])

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
 from sumexp import _checks as checks
 from sumexp.functional._arguments import Reduction, divided, for_sums, precision, reduce, softmax_loss
@@ -74,7 +73,7 @@ class Correction(NamedTuple):
 def corrected_loss(scores: Tensor, correction: Correction, reduction: Reduction) -> Tensor:
     """The loss of scores [B, N], checked: in place, but for small batches, forward mode, graphs and ``torch.func``."""
     small = correction.is_shift and scores.numel() <= SMALL
-    if small or is_recorded(scores) or _has_tangent(scores, correction.scale):
+    if small or is_recorded(scores) or checks.has_tangent(scores, correction.scale):
         return _formula(scores, correction, reduction)
     losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
@@ -83,11 +82,6 @@ def corrected_loss(scores: Tensor, correction: Correction, reduction: Reduction)
 def is_recorded(values: Tensor) -> bool:
     """Whether operations are recorded for other inputs, so that values must decide nothing."""
     return checks.is_traced(values) or checks.is_captured(values)
-
-
-def _has_tangent(*values: object) -> bool:
-    """Whether derivatives are taken in forward mode."""
-    return any(unpack_dual(each).tangent is not None for each in values if isinstance(each, Tensor))  # type: ignore[no-untyped-call]
 
 
 def _formula(scores: Tensor, correction: Correction, reduction: Reduction) -> Tensor:

@@ -238,9 +238,9 @@ class _Blocked(torch.autograd.Function):
             raise RuntimeError(
                 "a loss in blocks has no second derivatives: take in_batch or cross_entropy of the scores"
             )
+        checks.refuse_batched(gradient)
         if ctx.found is not None:
             return *(None if part is None else part * gradient for part in ctx.found), None, None
-        checks.refuse_batched(gradient)
         queries, items, bias, *totals = ctx.saved_tensors
         share = gradient if ctx.weight is None else (gradient * ctx.weight).expand(queries.shape[0])
         gradients = _zeros(queries, items, bias)

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from sumexp._checks import first_order, refuse_batched, typed
+from sumexp._checks import first_order, has_tangent, is_transformed, refuse_batched, typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
 from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
@@ -60,6 +60,7 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 @typed
 def quadrature(theta: Tensor, noise: Noise) -> Tensor:
     """The same by quadrature, also for Gumbel noise, which has a closed form."""
+    _refuse_transforms(theta, noise)
     return cast(Tensor, _Probabilities.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
@@ -75,6 +76,7 @@ def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     if isinstance(noise, Gumbel):
         theta = checks.parameters(theta)
         return noise.scale * torch.logsumexp(theta / noise.scale, -1) + noise.mean
+    _refuse_transforms(theta, noise)
     return noise.reduced.loc + cast(Tensor, _Potential.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
@@ -130,13 +132,24 @@ def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 @typed
 def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
     """The Jacobian times v [..., d] in O(d) memory, [..., d]; v is broadcast to theta."""
+    _refuse_transforms(theta, noise)
     v = checks.direction(v, checks.parameters(theta))
     return _by_rows(theta, noise, lambda race, _u, part: race.laplacian_product(part), v)
+
+
+def _refuse_transforms(theta: Tensor, noise: Noise) -> None:
+    """Raise a NotImplementedError where the places of nodes cannot be read, and derivatives would be 0 in silence."""
+    if is_transformed() or has_tangent(theta):
+        raise NotImplementedError(
+            f"torch.func and forward mode transform no quadrature of {noise}: give all rows at once, [..., d], and "
+            "differentiate by .backward(), or take sumexp.perturb.batched"
+        )
 
 
 @torch.no_grad()
 def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *extra: Tensor) -> Tensor:
     """Apply ``work(race, u, ...)`` in chunks of rows; u are the nodes, measured from the largest parameter."""
+    _refuse_transforms(theta, noise)
     theta = checks.parameters(theta)
     noise = checked(noise)
     if not isinstance(noise, Continuous):

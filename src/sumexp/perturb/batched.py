@@ -30,7 +30,7 @@ from typing import Any, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from sumexp._checks import first_order, is_traced
+from sumexp._checks import first_order, has_tangent, is_traced
 from sumexp.perturb._checks import pieces
 from sumexp.perturb.noises import Gaussian, Gumbel, Logistic
 
@@ -88,7 +88,7 @@ def probabilities(theta: Tensor, noise: Common) -> Tensor:
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.softmax(theta / noise.scale, -1)
-    if is_traced(theta):
+    if is_traced(theta) or has_tangent(theta):
         return _plain(theta, noise)
     return cast(Tensor, _Probabilities.apply(theta, noise))  # type: ignore[no-untyped-call]
 
@@ -127,7 +127,7 @@ def divergence(theta: Tensor, log_p: Tensor, noise: Common) -> Tensor:
     if isinstance(noise, Gumbel):
         log_q = torch.log_softmax(theta / noise.scale, -1)
         return (log_q.exp() * (log_q - log_p).masked_fill(theta == -math.inf, 0.0)).sum(-1)
-    if is_traced(theta):
+    if is_traced(theta) or has_tangent(theta, log_p):
         q = _plain(theta, noise)
         gap = _floored(q).log() - log_p
         return (q * gap.masked_fill(gap.isinf() & (q == 0), 0.0)).sum(-1)

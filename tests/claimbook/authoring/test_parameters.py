@@ -14,10 +14,7 @@ def test_auto_is_the_gpu_if_torch_can_use_it(monkeypatch: pytest.MonkeyPatch, th
     monkeypatch.setattr(settings, "cuda_available", lambda: there)
     assert parameters.check("smoke", "auto") == ("cuda" if there else "cpu")
     assert parameters.check("smoke") == parameters.check("paper", "cpu") == "cpu"
-
-
-def test_another_device_of_torch_is_taken() -> None:
-    assert parameters.check("cpu", "meta") == "meta"
+    assert parameters.check("cpu", "meta") == "meta"  # another device of torch
 
 
 @pytest.mark.parametrize(
