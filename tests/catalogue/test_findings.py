@@ -17,7 +17,7 @@ CONFIDENCE = intervals.family_confidence("catalogue")
 
 @cache
 def found() -> Complete[Config] | None:
-    return largest(train, lambda profile: grids.configs("gowalla", grids.PLANS[profile]["gowalla"]), grids.data)
+    return largest(train, lambda profile: grids.decisive("gowalla", grids.PLANS[profile]["gowalla"]), grids.data)
 
 
 @pytest.fixture

@@ -82,3 +82,12 @@ def test_one_list_for_all_by_hand() -> None:
             equal = np.array([(others == counts[item]).sum() for item in own])
             shares.append(np.clip((20 - above) / equal, 0, 1).mean())
     assert found[0] == pytest.approx(np.mean(shares))
+
+
+def test_what_comes_with_the_book_has_the_counts_once() -> None:
+    first, *others = (job for job in grids.jobs("paper", "gowalla".__eq__) if job.task is train)
+    arrays = {"counts": np.arange(3), "recall": np.zeros(5)}
+    assert first.condense(arrays) == arrays
+    assert all(list(job.condense(arrays)) == ["recall"] for job in others)
+    decisive = grids.decisive("gowalla", grids.PLANS["paper"]["gowalla"])
+    assert (decisive[0], len(decisive)) == (first.config, 3 * 2 * 5)  # methods, models, seeds

@@ -211,7 +211,7 @@ def judge(
             product[_places(earlier[rows], left.device)] = -math.inf
         of, item = _places(wanted[rows], left.device)
         for places, offset in zip(hits, offsets, strict=True):
-            torch.add(product, offset if groups is None or offset.ndim == 1 else offset[groups[block]], out=scores)
+            torch.add(product, offset[groups[block]] if offset.ndim == 2 else offset, out=scores)  # type: ignore[index]
             top = scores.topk(min(K + 1, scores.shape[1])).values
             places.append((top[of] >= scores[of, item].unsqueeze(1)).sum(1))  # K + 1 for all that are further down
     return [_means(torch.cat(places), users) for places in hits]
