@@ -199,9 +199,8 @@ def test_without_gradients_and_of_no_example() -> None:
     loss = linear_in_batch(queries, items, ids, log_q=given["log_q"])
     with pytest.raises(RuntimeError, match="a loss in blocks has no second derivatives: take in_batch"):
         torch.autograd.grad(loss, queries, create_graph=True)
-    losses = linear_in_batch(queries, items, ids, log_q=given["log_q"], reduction="none")
     with pytest.raises(NotImplementedError, match="one at a time here: leave out is_grads_batched"):
-        torch.autograd.grad(losses, queries, torch.eye(len(losses)), is_grads_batched=True)
+        torch.autograd.grad(loss, queries, torch.ones(1), is_grads_batched=True)
 
 
 @pytest.mark.parametrize(

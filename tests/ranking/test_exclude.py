@@ -147,9 +147,9 @@ def test_gains_of_jagged_lists() -> None:
     gains = torch.nested.nested_tensor([torch.tensor([2.0, 1.0]), torch.tensor([1.0])], layout=torch.jagged)
     # The ideal order has the gain 2 first; the second list has its item in place 3.
     wanted = [(1 + 2 / log2(3)) / (2 + 1 / log2(3)), 1 / log2(4)]
-    assert ranking.ndcg(scores, Labels(items, gains)).tolist() == pytest.approx(wanted)
-    for of in (gains, [[2.0, 1.0], [1.0]], [[2.0, 1.0], [1.0, 0.0]]):
-        assert ranking.ndcg(scores, Labels(padded, of)).tolist() == pytest.approx(wanted)
+    others = gains, [[2.0, 1.0], [1.0]], [[2.0, 1.0], [1.0, 0.0]]
+    for own in (Labels(items, gains), *(Labels(padded, of) for of in others)):
+        assert ranking.ndcg(scores, own).tolist() == pytest.approx(wanted)
     with pytest.raises(ValueError, match="list 0 has 1 items and 2 gains"):
         ranking.ndcg(scores, Labels([[1], [2, 0]], gains))
 
