@@ -145,13 +145,13 @@ def data(asked: Config | Outlook | Baseline) -> tuple[str, ...]:
 def seconds(asked: Config) -> dict[str, float]:
     """The rough length of a run; on all of Gowalla training at a rate ends after some 5 epochs.
 
-    A step takes 9 to 19 ms on one core, over all items 1.2 s; on an H200 .5 ms, 1.3 over all items. The evaluation
+    A step takes 6 to 19 ms on one core, over all items 1.2 s; on an H200 .5 ms, 1.3 over all items. The evaluation
     after each epoch takes 10 s and 1 s.
     """
     pairs, epochs = {3_000: (20_799, 10), 29_858: (648_104, 5)}.get(asked.users, (10 * asked.users, asked.epochs))
     share, epochs, is_full = asked.users / 29_858, epochs * len(asked.rates), asked.form == "full"
     steps = epochs * pairs / asked.batch
-    on_cpu, on_gpu = 9e-3 + 1e-2 * share + 1.2 * is_full * share**2, 5e-4 + 8e-4 * is_full
+    on_cpu, on_gpu = 5e-3 + 1.4e-2 * share + 1.2 * is_full * share**2, 5e-4 + 8e-4 * is_full
     return {"cpu": on_cpu * steps + 10 * share**2 * epochs, "cuda": on_gpu * steps + share * epochs}
 
 
