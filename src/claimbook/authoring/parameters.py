@@ -9,11 +9,10 @@ from claimbook.store.settings import DEVICES, PROFILES, choice, resolve_device
 def check(profile: str, device: str = "cpu", seed: int = 0) -> str:
     """The device that training runs on: ``auto`` is ``cuda`` where torch can use it, otherwise ``cpu``.
 
-    Raises `BookError` if the profile is unknown, the seed is no whole number below 2^32, the device is no device of
-    torch, or ``cuda`` finds no GPU.
+    Raises `BookError` for an unknown profile, seed or device, or ``cuda`` without a GPU; seeds are below 2^32.
     """
     choice("profile", profile, PROFILES)
-    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+    if type(seed) is not int or not 0 <= seed < 2**32:
         raise BookError(f"seed is {seed!r}; it must be a whole number from 0 to {2**32 - 1}")
     if device in DEVICES:
         return resolve_device(device)
