@@ -12,6 +12,7 @@ For a sum :math:`X \ge 0` of independent terms with Laplace transform :math:`L(t
 A *law* says how :math:`X` is drawn (:func:`with_replacement`, :func:`without_replacement`, :func:`independent`,
 :func:`laplace`, and :func:`product` of any of these); :func:`expect` integrates it. A term is given by its logarithm
 :math:`\log x = f_{\text{negative}} - f_{\text{positive}} + \log w`, a logit difference plus a log weight.
+A law takes all rows at once; under ``torch.func`` it raises a NotImplementedError.
 """
 
 from sumexp.expectations._integrals import Expectations, expect, integrate

@@ -51,6 +51,7 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     Raises:
         ValueError: if theta has d < 2, no row or an entry that is not finite, the noise is discrete, or its support
             ends and there are more than some 8,000 classes of different parameters.
+        NotImplementedError: for other noises than Gumbel under ``torch.func`` or in forward mode.
     """
     if isinstance(noise, Gumbel):
         return torch.softmax(checks.parameters(theta) / noise.scale, -1)
