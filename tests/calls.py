@@ -5,7 +5,7 @@ make all of them on a device: a new function enters here and nowhere else.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp import functional, nn, ranking, samplers
 from sumexp.ranking.sampled import WeightLaw
+from sumexp.samplers._base import Law
 
 Call = Callable[[Tensor], Tensor]
 PACKAGES = {"functional": functional, "samplers": samplers, "nn": nn, "ranking": ranking}
@@ -95,14 +96,24 @@ def drawn(z: Tensor) -> Tensor:
     return torch.where(negatives.hits, 0.0, negatives.log_q)
 
 
-def by(sampler: Callable[[Tensor], samplers.Sampler]) -> Call:
+SAMPLERS: Mapping[str, Callable[[Tensor], Law]] = {
+    "Categorical": lambda q: samplers.Categorical(q),
+    "LogUniform": lambda q: samplers.LogUniform(len(q), q.device),
+    "Mixture": lambda q: samplers.Mixture([samplers.Uniform(len(q), q.device), samplers.Categorical(q)], [0.25, 0.75]),
+    "Uniform": lambda q: samplers.Uniform(np.int64(len(q)), q.device),  # type: ignore[arg-type]
+    "unigram": lambda q: samplers.unigram(q),
+}
+"""Each sampler of as many classes as there are probabilities."""
+
+
+def by(sampler: Callable[[Tensor], Law]) -> Call:
     """The reported law of what is drawn."""
 
     def call(z: Tensor) -> Tensor:
-        law = sampler(z)
-        found = samplers.draw(law, own(z).to(torch.int32), np.int64(2), generator=source(z))  # type: ignore[arg-type]
+        made = sampler(law(z))
+        found = samplers.draw(made, own(z).to(torch.int32), np.int64(2), generator=source(z))  # type: ignore[arg-type]
         assert found.log_q.isfinite().all()
-        return law.log_prob(torch.arange(law.classes, device=z.device))
+        return made.log_prob(torch.arange(made.classes, device=z.device))
 
     return call
 
@@ -208,20 +219,16 @@ TABLE: dict[str, Call] = {
     "samplers.check_worker_generator": lambda z: number(
         handed_on(torch.Generator().manual_seed(z.shape[0])).initial_seed()
     ),
-    "samplers.Categorical": by(lambda z: samplers.Categorical(law(z))),
-    "samplers.LogUniform": by(lambda z: samplers.LogUniform(z.shape[1], z.device)),
-    "samplers.Mixture": by(lambda z: samplers.Mixture([samplers.Uniform(z.shape[1], z.device)] * 2, [0.25, 0.75])),
-    "samplers.Uniform": by(lambda z: samplers.Uniform(np.int64(z.shape[1]), z.device)),  # type: ignore[arg-type]
+    **{f"samplers.{name}": by(sampler) for name, sampler in SAMPLERS.items()},
     "samplers.constant": lambda z: samplers.constant(log_law(z), 3),
     "samplers.distinct": distinct,
-    "samplers.draw": by(lambda z: samplers.Uniform(z.shape[1], z.device)),
+    "samplers.draw": by(SAMPLERS["Uniform"]),
     "samplers.importance": lambda z: samplers.importance(log_law(z).clamp_min(-60), 3),
     "samplers.log_inclusion": lambda z: samplers.log_inclusion(log_law(z), 3),
     "samplers.model_based": drawn,
     "samplers.off_diagonal": lambda z: samplers.off_diagonal(z[:, : z.shape[0]]),
     "samplers.relative": lambda z: samplers.relative(log_law(z).clamp_min(-60), number(-1.0)),
     "samplers.tail": lambda z: samplers.tail(log_law(z).clamp_min(-60), 3, log_law(z), number(-1.0)),
-    "samplers.unigram": by(lambda z: samplers.unigram(law(z))),
     "samplers.within_batch": of_batch,
     "samplers.worker_generator": lambda z: number(samplers.worker_generator(z.shape[0]).initial_seed()),
     "ranking.Retrieved": lambda z: ranking.recall(

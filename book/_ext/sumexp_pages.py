@@ -12,7 +12,6 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
-from sphinx.ext.autodoc import ALL, Documenter, ModuleDocumenter
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.util.typing import stringify_annotation
 from sphinx.writers.html5 import HTML5Translator
@@ -87,13 +86,6 @@ def refuse_unstaged(app: Sphinx, config: Config) -> None:
 GoogleDocstring._consume_inline_attribute = lambda docstring: ("", docstring._consume_to_end())
 
 
-class Listed(ModuleDocumenter):
-    """A module whose members, where a page lists them, stand in the order of the list: that of use."""
-
-    def sort_members(self, documenters: list[tuple[Documenter, bool]], order: str) -> list[tuple[Documenter, bool]]:
-        return super().sort_members(documenters, order) if self.options.members is ALL else documenters
-
-
 def forget_missing(app: Sphinx, env: BuildEnvironment) -> None:
     """Keep modules without code, such as builtins, out of viewcode's index, which would link to their pages."""
     modules: dict[str, Any] = getattr(env, "_viewcode_modules", {})
@@ -157,7 +149,6 @@ def setup(app: Sphinx) -> None:
     app.add_node(proof_node, override=True, html=(visit_proof, depart_folded))
     app.connect("env-check-consistency", letter_theorems)
     app.setup_extension("sphinx.ext.autodoc")
-    app.add_autodocumenter(Listed, override=True)
     app.connect("env-updated", forget_missing)
     app.connect("autodoc-process-signature", name_types)
     app.connect("autodoc-process-docstring", name_fields, priority=600)  # after Napoleon

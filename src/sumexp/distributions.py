@@ -27,7 +27,7 @@ from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
 from sumexp.perturb.transforms import Continuous, Noise, checked
 
-__all__ = ["PerturbArgmax", "PerturbArgmaxStraightThrough", "PerturbLogSoftmax", "PerturbSoftmax"]
+__all__ = ["PerturbSoftmax", "PerturbLogSoftmax", "PerturbArgmax", "PerturbArgmaxStraightThrough"]
 
 Shape = Size | list[int] | tuple[int, ...]
 

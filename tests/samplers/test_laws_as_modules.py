@@ -4,7 +4,7 @@ import copy
 import io
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, cast
@@ -20,18 +20,15 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from sumexp import samplers
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law
+from tests.calls import SAMPLERS
 from tests.samplers.test_samplers import drawn_law
 
 COUNTS = [8, 4, 2, 1, 1]
 
-LAWS: dict[str, Callable[[list[Any]], Law]] = {
-    "uniform": lambda counts: samplers.Uniform(len(counts)),
-    "log-uniform": lambda counts: samplers.LogUniform(len(counts)),
-    "categorical": lambda counts: samplers.unigram(counts, 1),
-    "mixture": lambda counts: samplers.Mixture(
-        [samplers.Uniform(len(counts)), samplers.unigram(counts, 1)], [0.25, 0.75]
-    ),
-}
+
+def made(kind: str, counts: Sequence[float]) -> Law:
+    shares = torch.tensor(counts, dtype=torch.float64)
+    return SAMPLERS[kind](shares / shares.sum())
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -96,14 +93,14 @@ def units(law: Law) -> list[Fraction]:
     return [Fraction(each, alias.FULL) for each in drawn_law(law.table, law.classes)]
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("kind", SAMPLERS)
 @pytest.mark.parametrize("change", SURVIVED)
 @settings(max_examples=6, deadline=None)
 @given(shares=SHARES)
 def test_the_law_reported_is_exactly_the_law_drawn_whatever_was_done_to_the_model(
     change: str, kind: str, shares: list[float]
 ) -> None:
-    law = LAWS[kind](shares)
+    law = made(kind, shares)
     wanted, drawn = law.log_prob(range(law.classes)), law.sample(50, seeded())
     found = SURVIVED[change](law)
     assert torch.equal(found.log_prob(range(law.classes)), wanted)
@@ -113,9 +110,9 @@ def test_the_law_reported_is_exactly_the_law_drawn_whatever_was_done_to_the_mode
 
 
 @pytest.mark.parametrize("change", [Tensor.half, lambda value: (value + value.flip(0)) // 2], ids=["half", "mean"])
-@pytest.mark.parametrize("kind", ["categorical", "mixture"])
+@pytest.mark.parametrize("kind", ["Categorical", "Mixture"])
 def test_a_saved_law_that_was_rounded_or_averaged_is_refused(kind: str, change: Any) -> None:
-    law = LAWS[kind](COUNTS)
+    law = made(kind, COUNTS)
     wanted = law.log_prob(range(5))
     with pytest.raises(ValueError, match="was rounded or averaged after it was saved: take it as one checkpoint"):
         law.load_state_dict({name: change(value) for name, value in law.state_dict().items()})
@@ -126,14 +123,14 @@ def test_a_saved_law_that_was_rounded_or_averaged_is_refused(kind: str, change: 
 
 def test_laws_print_themselves() -> None:
     assert repr(samplers.Uniform(5)) == "Uniform(classes=5)"
-    shown = repr(LAWS["mixture"](COUNTS).to("meta"))
+    shown = repr(made("Mixture", COUNTS).to("meta"))
     assert "proportions=[0.25, 0.75]" in shown
     assert "Categorical(classes=5)" in shown
 
 
-@pytest.mark.parametrize("kind", LAWS)
+@pytest.mark.parametrize("kind", SAMPLERS)
 def test_ids_labels_and_shapes_are_what_users_have(kind: str) -> None:
-    law = LAWS[kind](COUNTS)
+    law = made(kind, COUNTS)
     wanted = law.log_prob(torch.tensor([0, 3]))
     for ids in ([0, 3], np.array([0, 3]), np.array([0, 3], dtype=np.int32), torch.tensor([0, 3], dtype=torch.int32)):
         assert torch.equal(law.log_prob(ids), wanted)

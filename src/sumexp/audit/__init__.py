@@ -16,4 +16,4 @@ from sumexp.audit._setup import AuditError
 from sumexp.audit.drift import Drift
 from sumexp.audit.results import Audit
 
-__all__ = ["Audit", "AuditError", "Drift", "audit"]
+__all__ = ["audit", "AuditError", "Audit", "Drift"]

@@ -21,17 +21,17 @@ from sumexp.expectations._sampled_softmax import sampled_softmax
 from sumexp.expectations.quadrature import Rule, discretisation_bound, rule
 
 __all__ = [
-    "Expectations",
-    "Law",
-    "Rule",
-    "discretisation_bound",
-    "expect",
-    "independent",
-    "integrate",
-    "laplace",
-    "product",
-    "rule",
     "sampled_softmax",
+    "Expectations",
+    "expect",
+    "integrate",
+    "independent",
+    "product",
     "with_replacement",
     "without_replacement",
+    "laplace",
+    "Law",
+    "rule",
+    "Rule",
+    "discretisation_bound",
 ]

@@ -13,12 +13,12 @@ from sumexp.nn._sampled import SampledSoftmax
 from sumexp.nn._streaming import StreamingLogQ
 
 __all__ = [
-    "GBCE",
-    "BinaryNCE",
     "InBatchSoftmax",
-    "ListNet",
-    "SampledOutput",
     "SampledSoftmax",
-    "SigmoidPairs",
+    "SampledOutput",
     "StreamingLogQ",
+    "BinaryNCE",
+    "GBCE",
+    "SigmoidPairs",
+    "ListNet",
 ]

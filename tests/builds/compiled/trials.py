@@ -70,8 +70,6 @@ def seeded() -> torch.Generator:
 
 
 CATEGORICAL = samplers.Categorical([0.3, 0.2, 0.2, 0.1, 0.1, 0.1])
-LOG_UNIFORM = samplers.LogUniform(L)
-MIXTURE = samplers.Mixture([samplers.Uniform(L), CATEGORICAL], [0.5, 0.5])
 
 
 def softmax(**options: Any) -> nn.SampledSoftmax:
@@ -193,16 +191,17 @@ def one_hot(z: Tensor) -> Tensor:
     return sum((((law.sample() + law.rsample()) * RISING).sum() for law in laws), z.sum())
 
 
+def of_law(law: samplers.Sampler) -> Call:
+    return lambda z: z.sum() + law.log_prob(law.sample((B, M))).sum()
+
+
 SAMPLERS: dict[str, Call] = {
     "distributions.PerturbArgmax (draws)": one_hot,
     "distributions.PerturbLogSoftmax (draws)": logarithms,
     "distributions.PerturbSoftmax (draws)": relaxed,
     "nn.SampledSoftmax": lambda z: layer("nn.SampledSoftmax")(z, own(z)),
     "nn.SampledSoftmax (sparse)": lambda z: layer("nn.SampledSoftmax (sparse)")(z, own(z)),
-    "samplers.Categorical": lambda z: z.sum() + CATEGORICAL.log_prob(CATEGORICAL.sample((B, M))).sum(),
-    "samplers.LogUniform": lambda z: z.sum() + LOG_UNIFORM.log_prob(LOG_UNIFORM.sample((B, M))).sum(),
-    "samplers.Mixture": lambda z: z.sum() + MIXTURE.log_prob(MIXTURE.sample((B, M))).sum(),
-    "samplers.Uniform": lambda z: z.sum() + samplers.Uniform(L).sample((B, M)).sum(),
+    **{f"samplers.{name}": of_law(make(RISING.exp())) for name, make in calls.SAMPLERS.items() if name != "unigram"},
     "samplers.distinct": lambda z: z.sum() + samplers.distinct(CATEGORICAL, own(z), 2).weights.sum(),
     "samplers.draw": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M)),
     "samplers.draw (redraw)": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M, hits="redraw")),
