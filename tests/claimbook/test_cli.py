@@ -124,12 +124,14 @@ def test_each_claim_of_a_chapter_has_a_line(
         (tmp_path / name).symlink_to(ROOT / name)
     monkeypatch.chdir(tmp_path)
     register_command(chapter="fits")
-    names = [name for name, claim in register.load(ROOT / "claims").items() if claim.chapter == "fits"]
+    claims = [claim for claim in register.load(ROOT / "claims").values() if claim.chapter == "fits"]
+    names = [claim.id for claim in claims]
     lines = capsys.readouterr().out.splitlines()
     assert [first for first, *_ in map(str.split, filter(str.strip, lines)) if first in names] == names
-    assert lines[-1].startswith(f"{len(names)} claims: ")
-    conventions = sum(register.load(ROOT / "claims")[name].is_convention for name in names)
-    assert f"{len(names) - conventions} open" in lines[-1]
+    conventions = sum(claim.is_convention for claim in claims)
+    unjudged = sum(bool(claim.unjudged or claim.lost) for claim in claims)
+    left = len(claims) - conventions - unjudged
+    assert lines[-1] == f"{len(claims)} claims: {conventions} convention, {left} open, {unjudged} not judged"
 
 
 def test_clean_leaves_training_runs_and_what_is_being_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

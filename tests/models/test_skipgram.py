@@ -104,7 +104,6 @@ def test_no_pairs(vocabulary: int, window: int, fault: str) -> None:
         skipgram.pairs(corpus("a b , a"), vocabulary, window)
 
 
-@pytest.mark.claim("nce-cor-1-2", shows="statement", evidence="quadrature")
 def test_brown() -> None:
     """The 200 most frequent words; B rises with N and keeps below both bounds, and comes within 1e-3 of I."""
     if not datasets.available("brown"):

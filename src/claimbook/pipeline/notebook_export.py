@@ -17,7 +17,7 @@ from claimbook.authoring.results import GLUE_PREFIX
 from claimbook.pipeline.outputs import literal, noted
 from claimbook.register.verdict import VERDICTS, Verdict
 
-MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○", strict=True))
+MARKS: Mapping[Verdict, str] = dict(zip(VERDICTS, "●◆✕▼■□○◌", strict=True))
 """The verdicts' marks as letters."""
 
 _CODE = r"(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"

@@ -34,9 +34,9 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     """A checkable statement, of a paper (``paper_says``, in our words) or of the book (``we_say``). LaTeX in ``$...$``.
 
     The ``id`` begins with the name of its file; links and tests name it. The notebook ``chapter`` decides the claim,
-    unless ``open`` says why no test does yet; ``how`` is a hint for a test. ``corrected`` is the statement that holds
+    unless ``unjudged`` says why nobody judges it; ``how`` is a hint for a test. ``corrected`` is the statement that holds
     where the printed one does not; an ``erratum`` such as ``B5`` explains it. Experiments on data sets other than
-    ``data`` decide nothing. ``lost`` says what is missing in our copy of the paper: the claim is open.
+    ``data`` decide nothing. ``lost`` says what is missing in our copy of the paper: the claim is not judged.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z]+(-[A-Za-z0-9]+)+$")]
@@ -50,7 +50,7 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     how: Text | None = None
     depends_on: tuple[str, ...] = ()
     erratum: tuple[Annotated[str, Field(pattern=r"^[A-Z][1-9][0-9]*$")], ...] = ()
-    open: Text | None = None
+    unjudged: Text | None = None
     lost: Text | None = None
     data: tuple[Text, ...] = ()
 
@@ -87,8 +87,8 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
             raise ValueError("a statement of ours is corrected where it stands: remove `corrected` and `erratum`")
         if self.corrected is not None and not self.erratum:
             raise ValueError("`corrected` needs an `erratum`: the label under which the errata page explains it")
-        if self.is_convention and self.open is not None:
-            raise ValueError(f"a {self.kind} that needs no correction has nothing open: remove `open`")
+        if self.is_convention and self.unjudged is not None:
+            raise ValueError(f"a {self.kind} that needs no correction has nothing to judge: remove `unjudged`")
         return self
 
 

@@ -12,20 +12,21 @@ from claimbook import BookError
 from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, Finding, Test, explain
 
 Verdict: TypeAlias = Literal[
-    "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open"
+    "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open", "not judged"
 ]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _RANK = [*EVIDENCE]
 
 TRUTH_TABLE: tuple[tuple[str, Verdict, Set[str]], ...] = (
     ("a test fails", "failing", {"failing"}),
-    ("anything, and our text has lost what would decide", "open", {"lost"}),
+    ("anything, and our text has lost what would decide", "not judged", {"lost"}),
     ("an experiment's interval excludes the paper's finding", "not reproduced", {"excluded"}),
     ("some of its parts; another decided nothing or has not run", "open", {"in part"}),
     ("a counterexample and a correction", "holds with correction", {"counterexample", "correction"}),
     ("a counterexample only", "refuted", {"counterexample"}),
     ("the statement (never with a counterexample: that is an error)", "holds", {"statement"}),
     ("nothing, and it is a definition or notation printed without error", "convention", {"convention"}),
+    ("nothing, and the entry says why nobody judges it", "not judged", {"unjudged"}),
     ("nothing", "open", frozenset()),
 )
 """What the tests show, the verdict, the same as facts: the first row all of whose facts are so gives the verdict."""
@@ -117,8 +118,6 @@ def _measured(claim: Claim, tests: Sequence[Test]) -> str:
 def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
     undecided = [test for test in deciding if test.evidence != "kernel" and test.found in ("skipped", "undecided")]
     elsewhere = {finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings}
-    if claim.lost or claim.open:
-        return f"lost in our text: {claim.lost}" if claim.lost else str(claim.open)
     if any(test.found == "shown" for test in deciding):
         said = f"{', '.join(map(_named, undecided))} decided nothing" if undecided else "a test of it has not run"
         return f"shown in part: {said} in this build"
@@ -144,6 +143,7 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
     others = {
         "failing": failed,
         "lost": claim.lost,
+        "unjudged": claim.unjudged,
         "excluded": excluded,
         "in part": shown and (waiting or parts & {"skipped", "undecided"}),
         "convention": claim.is_convention and not tests and not waiting,
@@ -154,6 +154,8 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
             carrying, says = failed, f"fails: {', '.join(test.test for test in failed)}"
         case "not reproduced":
             carrying, says = excluded, "; ".join(map(_shortfall, excluded))
+        case "not judged":
+            carrying, says = [], f"lost in our text: {claim.lost}" if claim.lost else str(claim.unjudged)
         case "open":
             carrying, says = [], _why_open(claim, tests, deciding)
         case _:
@@ -175,10 +177,10 @@ def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[st
             yield f"{test.test} shows the statement as printed, but the entry has `corrected`: remove one of them"
     if "correction" in passed and not waiting and all(test.shows == "correction" for test in tests):
         yield f"{passed['correction']} shows the correction, but no test shows the printed statement false: add one"
-    if (tests or waiting) and claim.open is not None:
-        yield f"{tests[0].test if tests else 'a test'} bears its id, so `open` is out of date: remove it"
-    if not (tests or waiting or claim.open or claim.lost or claim.is_convention):
-        yield "it has no test: mark one with its id, or give the reason under `open` or `lost`"
+    if (tests or waiting) and claim.unjudged is not None:
+        yield f"{tests[0].test if tests else 'a test'} bears its id, so `unjudged` is out of date: remove it"
+    if not (tests or waiting or claim.unjudged or claim.lost or claim.is_convention):
+        yield "it has no test: mark one with its id, or give the reason under `unjudged` or `lost`"
 
 
 def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests")) -> Register:

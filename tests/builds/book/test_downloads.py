@@ -61,7 +61,7 @@ def test_what_only_the_book_knows_is_filled_in_and_the_rest_is_left(source: str,
 
 
 def test_every_verdict_has_a_mark_of_its_own() -> None:
-    assert (MARKS["holds"], MARKS["refuted"], MARKS["open"]) == ("●", "✕", "○")
+    assert (MARKS["holds"], MARKS["refuted"], MARKS["open"], MARKS["not judged"]) == ("●", "✕", "○", "◌")
     assert len(set(MARKS.values())) == len(MARKS)
 
 

@@ -190,7 +190,7 @@ def test_two_cold_builds_give_the_same_bytes(tmp_path: Path) -> None:
     project.write("_toc.yml", SETTINGS["_toc.yml"].replace("  - file: notebooks/two\n", ""))
     project.leave_torch_out()
     (project.path / "tests/test_tiny.py").unlink()
-    project.write("claims/bias.yml", SETTINGS["claims/bias.yml"] + "  open: no test yet\n")
+    project.write("claims/bias.yml", SETTINGS["claims/bias.yml"] + "  unjudged: no test yet\n")
     figure = """import matplotlib.pyplot as plt
 import sumexp.used
 from claimbook.authoring.figures import show

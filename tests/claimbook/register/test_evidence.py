@@ -16,8 +16,8 @@ pytest_plugins = "pytester"
 PLUGIN, NEEDED = evidence.__name__, (datasets, intervals, ntpath)
 
 CLAIMS = """
-- {id: bias-x, chapter: bias, where: eq. (1), kind: equation, paper_says: one, open: not yet}
-- {id: bias-y, chapter: bias, where: eq. (2), kind: equation, paper_says: two, open: not yet}
+- {id: bias-x, chapter: bias, where: eq. (1), kind: equation, paper_says: one, unjudged: not yet}
+- {id: bias-y, chapter: bias, where: eq. (2), kind: equation, paper_says: two, unjudged: not yet}
 """
 XDIST = ("-p", "xdist.plugin", "-n")
 MARK = '@pytest.mark.claim("bias-x", shows="statement", evidence="exact")'

@@ -23,7 +23,7 @@ ENTRY = {
     "where": "eq. (1)",
     "kind": "equation",
     "paper_says": "$a=b$ in our words.",
-    "open": "no chapter yet",
+    "unjudged": "no chapter yet",
 }
 
 
@@ -60,8 +60,8 @@ def decide(folder: Path, entries, records=(), tests="") -> register.Register:
     return register.decide(register.load(write_claims(folder, *entries)), ended, folder / "tests")
 
 
-TESTED = entry(open=None)
-CORRECTED = entry(open=None, corrected="$a=-b$", erratum=["B1"])
+TESTED = entry(unjudged=None)
+CORRECTED = entry(unjudged=None, corrected="$a=-b$", erratum=["B1"])
 MISSED = {"estimate": 1.2, "low": 1.1, "high": 1.3, "published": [1.0, 1.0]}
 MET = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [0.5, 2.0]}
 WIDE = {"estimate": 1.2, "low": 0.9, "high": 1.5, "published": [1.0, 1.1]}
@@ -75,7 +75,7 @@ NO_DIFFERENCE = shown("statement", "experiment", findings=[SLIGHT], name="test_s
 UNDECIDED = shown("statement", "experiment", outcome="skipped", name="test_tail")
 NO_KERNEL = shown("statement", "kernel", outcome="skipped", name="test_kernel")
 BOTH = [shown("counterexample"), shown("correction", name="test_right")]
-LOST = entry(open=None, lost="its temperature")
+LOST = entry(unjudged=None, lost="its temperature")
 MISPRINT = entry(kind="definition", corrected="$b$", erratum=["B1"])
 
 ROWS = {
@@ -90,17 +90,17 @@ ROWS = {
     "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "open"),
     "a proof, and the kernel is not here": (TESTED, [shown("statement", "proof"), NO_KERNEL], "holds"),
     "a correction of which a part decided nothing": (CORRECTED, [*BOTH, UNDECIDED | {"shows": "correction"}], "open"),
-    "what our text lost": (LOST, [MISS], "open"),
+    "what our text lost": (LOST, [MISS], "not judged"),
     "what our text lost, by a test that fails": (LOST, [FAILED], "failing"),
     "both": (CORRECTED, BOTH, "holds with correction"),
     "counterexample": (TESTED, [shown("counterexample")], "refuted"),
     "counterexample, its correction not shown yet": (CORRECTED, [shown("counterexample")], "refuted"),
     "statement": (TESTED, [shown("statement")], "holds"),
-    "convention": (entry(kind="definition", open=None), [], "convention"),
-    "notation": (entry(kind="notation", open=None), [], "convention"),
-    "a definition that has a test": (entry(kind="definition", open=None), [shown("statement")], "holds"),
-    "a definition with a misprint": (MISPRINT, [], "open"),
-    "nothing": (entry(), [], "open"),
+    "convention": (entry(kind="definition", unjudged=None), [], "convention"),
+    "notation": (entry(kind="notation", unjudged=None), [], "convention"),
+    "a definition that has a test": (entry(kind="definition", unjudged=None), [shown("statement")], "holds"),
+    "a definition with a misprint": (MISPRINT, [], "not judged"),
+    "nothing": (entry(), [], "not judged"),
     "a skipped test": (TESTED, [SKIPPED], "open"),
 }
 
@@ -155,7 +155,7 @@ def test_the_ends_of_an_interval_are_numbers(high):
         Finding(estimate=2, low=1, high=high)
 
 
-OF_MNIST = entry(open=None, kind="finding", data=["mnist", "omniglot"])
+OF_MNIST = entry(unjudged=None, kind="finding", data=["mnist", "omniglot"])
 
 
 def measured(data, name, finding=MET, **more):
@@ -193,7 +193,7 @@ SAYS = {
     ),
     "a part waits": (TESTED, [MEET], WAITING, "open", PART_WAITS),
     "a part waits beside a proof": (TESTED, [shown("statement", "proof")], WAITING, "open", PART_WAITS),
-    "what is lost": (LOST, [MISS], "", "open", "lost in our text: its temperature"),
+    "what is lost": (LOST, [MISS], "", "not judged", "lost in our text: its temperature"),
     "why it was skipped": (
         *(TESTED, [NO_ROOM], "", "open"),
         "its tests were skipped in this build: no room: 0.004 are left",
@@ -220,7 +220,7 @@ SAYS = {
 def test_an_entry_says_why(tmp_path, claim, records, source, verdict, says):
     (decided,) = decide(tmp_path, [claim], records, source)
     assert (decided.verdict, decided.says) == (verdict, says)
-    assert (decided.evidence is None) == (verdict == "open")
+    assert (decided.evidence is None) == (verdict in ("open", "not judged"))
 
 
 @pytest.mark.parametrize(("finding", "verdict"), [(MET, "holds"), (MISSED, "not reproduced")])
@@ -248,7 +248,7 @@ class TestTwo:
     @pytest.mark.claim("bias-c", shows="statement", evidence="exact")
     def test_three(self): ...
 """
-    entries = [entry(id=f"bias-{letter}", open=None) for letter in "abc"]
+    entries = [entry(id=f"bias-{letter}", unjudged=None) for letter in "abc"]
     assert [each.says for each in decide(tmp_path, entries, tests=source)] == 3 * [
         "its tests have not run in this build"
     ]
@@ -264,7 +264,7 @@ FAULTS = {
     "correction without erratum": (entry(corrected="$b$"), "`corrected` needs an `erratum`"),
     "id of another paper": (entry(id="nce-x"), "the id must begin with 'bias'"),
     "id with a space": (entry(id="bias x"), "id: String should match pattern"),
-    "open convention": (entry(kind="definition"), "has nothing open: remove `open`"),
+    "unjudged convention": (entry(kind="definition"), "has nothing to judge: remove `unjudged`"),
     "unknown dependency": (entry(depends_on=["bias-y"]), "depends_on names 'bias-y', which is no entry"),
     "itself": (entry(depends_on=["bias-x"]), "depends_on is cyclic: bias-x -> bias-x"),
 }
@@ -331,8 +331,12 @@ def test_no_file_at_all(tmp_path):
 
 DECISIONS = {
     "contradiction": (TESTED, [shown("statement"), shown("counterexample", name="test_no")], "one of the two markers"),
-    "stale reason": (entry(), [shown("statement")], "test_it bears its id, so `open` is out of date: remove it"),
-    "neither test nor reason": (TESTED, [], "it has no test: mark one with its id, or give the reason under `open`"),
+    "stale reason": (entry(), [shown("statement")], "test_it bears its id, so `unjudged` is out of date: remove it"),
+    "neither test nor reason": (
+        TESTED,
+        [],
+        "it has no test: mark one with its id, or give the reason under `unjudged`",
+    ),
     "correction of nothing": (TESTED, [shown("counterexample"), shown("correction")], "the entry has no `corrected`"),
     "statement beside a correction": (CORRECTED, [shown("statement")], "but the entry has `corrected`"),
     "correction alone": (CORRECTED, [shown("correction")], "no test shows the printed statement false: add one"),
@@ -384,7 +388,11 @@ def test_every_claim_has_a_test_or_is_a_convention_or_says_why_not(papers, tmp_p
 
 
 def test_no_claim_is_decided_without_a_test(papers, tmp_path):
-    assert {each.verdict for each in register.decide(papers, (), ROOT / "tests")} <= {"open", "convention"}
+    assert {each.verdict for each in register.decide(papers, (), ROOT / "tests")} <= {
+        "open",
+        "not judged",
+        "convention",
+    }
 
 
 @pytest.fixture(scope="module")
@@ -467,7 +475,7 @@ def test_page_shows_what_decided_a_claim_and_links_an_erratum_that_exists(tmp_pa
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A project with a decided, an open and a failing claim."""
-    claims = (TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", open=None))
+    claims = (TESTED, entry(id="bias-y"), entry(id="bias-z", chapter="synthesis", unjudged=None))
     records = [shown("statement"), shown("statement", claim="bias-z", outcome="failed")]
     marks = (f"@pytest.mark.claim({name!r}, shows='statement', evidence='exact')\n" for name in ("bias-x", "bias-z"))
     monkeypatch.chdir(tmp_path)
@@ -483,20 +491,20 @@ def run(*arguments):
 
 def test_command_prints_claims_and_counts_and_ends_with_one_if_a_listed_claim_fails(project):
     assert run().exit_code == 1
-    assert run("--verdict", "open").exit_code == 0
+    assert run("--verdict", "not judged").exit_code == 0
     verdicts = {record["id"]: record["verdict"] for record in json.loads(run("--json").stdout)}
-    assert verdicts == {"bias-x": "holds", "bias-y": "open", "bias-z": "failing"}
+    assert verdicts == {"bias-x": "holds", "bias-y": "not judged", "bias-z": "failing"}
     result = run("--chapter", "bias")
     assert result.exit_code == 0
     assert "bias-x" in result.stdout
     assert "holds (exact)" in result.stdout
-    assert result.stdout.endswith("2 claims: 1 holds, 1 open\n")
+    assert result.stdout.endswith("2 claims: 1 holds, 1 not judged\n")
 
 
 def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build(project):
     write_claims(project, TESTED, entry(id="bias-new"))
     (project / "tests" / "test_bias.py").write_text("")
-    assert run().stdout.endswith("2 claims: 1 holds, 1 open\n")
+    assert run().stdout.endswith("2 claims: 1 holds, 1 not judged\n")
     (project / "build" / "register.json").write_text('[{"id": "bias-x"')
     assert "register.json: entry: Invalid JSON" in str(run().exception)
 
