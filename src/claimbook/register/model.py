@@ -34,7 +34,7 @@ class Claim(BaseModel, extra="forbid", frozen=True, str_strip_whitespace=True):
     """A checkable statement, of a paper (``paper_says``, in our words) or of the book (``we_say``). LaTeX in ``$...$``.
 
     The ``id`` begins with the name of its file; links and tests name it. The notebook ``chapter`` decides the claim,
-    unless ``unjudged`` says why nobody judges it; ``how`` is a hint for a test. ``corrected`` is the statement that holds
+    unless ``unjudged`` says why nobody does; ``how`` is a hint for a test. ``corrected`` is the statement that holds
     where the printed one does not; an ``erratum`` such as ``B5`` explains it. Experiments on data sets other than
     ``data`` decide nothing. ``lost`` says what is missing in our copy of the paper: the claim is not judged.
     """
