@@ -113,27 +113,27 @@ def differences(configs: Sequence[Any]) -> list[str]:
 def write(grid: str, profile: str, device: str) -> int:
     """Write the runs of a profile into the file of a grid, from the store; how many there are.
 
-    They are those on the data that are here, of today's code or another, as each says. At ``cpu`` all must be there.
+    They are of today's code or another, as each says. A run that only the file has stays; at ``cpu`` none may lack.
     """
-    pairs, lines = planned(grid, profile, device), []
-    entries = [entry for name in {job.name for job, _ in pairs} for entry in default().entries("run", name)]
+    choice("GRID", grid, grids())
+    jobs, lines = grids()[grid](profile, lambda name: True), list[tuple[Mapping[str, Any], Arrays, Arrays]]()
+    entries = [entry for name in {job.name for job in jobs} for entry in default().entries("run", name)]
     stored = {bundled.identity(e.computation): e for e in entries if e.computation.parts["device"] == device}
-    for job, wanted in pairs:
-        entry = stored.get(bundled.identity(wanted))
+    for job, wanted in zip(jobs, computations(jobs, device), strict=True):
+        entry, before = stored.get(bundled.identity(wanted)), bundled.find(wanted)
         if entry is not None:
             run = runs.read(entry)
-            lines.append((_line(job, entry.computation, run), job.condense(run.arrays), run.history))
+            about: dict[str, Any] = {"task": wanted.name, "key": entry.computation.key}
+            about |= {"code": bundled.code_of(entry.computation.parts), "data": parts.declared(job.data)}
+            about |= {"config": {name: json.loads(text) for name, text in wanted.named("config ").items()}}
+            about |= {"metrics": dict(run.metrics), "provenance": asdict(run.provenance) | {"machine": ""}}
+            lines.append((about, job.condense(run.arrays), run.history))
+        elif before is not None and before.line["profile"] == profile:
+            lines.append((before.line, before.arrays("arrays"), before.arrays("history")))
         elif profile == TRAINED_BEFORE:
             raise BookError(f"the store lacks a run of {wanted.name}: make runs GRID={grid}")
     bundled.write(grid, profile, lines)
     return len(lines)
-
-
-def _line(job: Job, wanted: Computation, run: runs.Run) -> dict[str, Any]:
-    config = {name: json.loads(text) for name, text in wanted.named("config ").items()}
-    about = {"task": wanted.name, "key": wanted.key, "code": bundled.code_of(wanted.parts), "config": config}
-    about |= {"data": parts.declared(job.data)}
-    return about | {"metrics": dict(run.metrics), "provenance": asdict(run.provenance) | {"machine": ""}}
 
 
 def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, float, bool]]:

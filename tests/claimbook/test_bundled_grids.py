@@ -114,6 +114,15 @@ def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not(
     assert not any(run.brought for run in trained())
 
 
+def test_a_run_that_the_store_lacks_stays_in_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    taken_home(monkeypatch, tmp_path)
+    before = bundled.files("tiny")[0].read_text("utf-8")
+    assert grids.write("tiny", "cpu", "cpu") == 4
+    assert bundled.files("tiny")[0].read_text("utf-8") == before
+    bundles.forget()
+    assert all(run.brought and run.arrays["values"].size == 4 for run in trained())
+
+
 def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -161,9 +161,10 @@ def test_root_is_the_argument_else_the_variable_else_the_cache(
 def test_a_root_that_is_no_folder_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"--data names .*nowhere, which is not a folder"):
         datasets.root(tmp_path / "nowhere")
-    monkeypatch.setenv("SUMEXP_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(DataError, match=r"SUMEXP_DATA names .*nowhere, which is not a folder"):
-        datasets.root()
+    for name in (str(tmp_path / "nowhere"), "~nobody-at-all/nowhere"):
+        monkeypatch.setenv("SUMEXP_DATA", name)
+        with pytest.raises(DataError, match=r"SUMEXP_DATA names .*nowhere, which is not a folder"):
+            datasets.root()
 
 
 @pytest.mark.usefixtures("tiny")

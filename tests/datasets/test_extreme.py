@@ -65,6 +65,8 @@ def test_faults_have_their_line(tmp_path: Path, text: str, fault: str, lines: in
 
 
 def test_a_part_that_does_not_fit(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read: Is a directory"):
+        extreme.read_part(tmp_path)
     for text, fault in (("1 9 5\n0 1:2\n", "has 9 features where .*train.txt has 10"), ("1 10 4\n0 1:2\n", "4 labels")):
         with pytest.raises(DataError, match=fault):
             extreme.read_extreme(put(tmp_path, TEXT), put(tmp_path, text, "test.txt"))

@@ -143,7 +143,8 @@ def write(grid: str, profile: str, runs: Sequence[tuple[Mapping[str, Any], Array
     }
     np.savez_compressed(temporary := arrays.with_suffix(".tmp.npz"), allow_pickle=False, **named)
     temporary.replace(arrays)
-    _write(path, {"checks": record(grid)["checks"] if kept else [], "runs": [line for line, *_ in runs]})
+    checks = record(grid)["checks"] if {run.key for run in before} & {str(line["key"]) for line, *_ in runs} else []
+    _write(path, {"checks": checks, "runs": [line for line, *_ in runs]})
 
 
 def add_check(grid: str, check: Mapping[str, Any]) -> None:

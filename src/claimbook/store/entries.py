@@ -26,6 +26,7 @@ CHECKPOINT, PART = ".checkpoint", ".part"
 """What names end with: of the state of a half-done computation, of what is half written."""
 MOMENT = 0.2
 """Seconds to wait for a lock before saying so."""
+_KEY = "[0-9a-f]" * 64  # of a computation; a user's folders may stand beside them
 _log = logging.getLogger(__name__)
 
 
@@ -122,7 +123,7 @@ class Store:
 
     def paths(self, kind: str = "*", name: str = "*") -> list[Path]:
         """The folders of all entries of a kind and name, damaged ones too."""
-        return sorted(path for path in self.root.glob(f"{kind}/{name}/*") if not path.suffix and _is_there(path))
+        return sorted(path for path in self.root.glob(f"{kind}/{name}/{_KEY}") if _is_there(path))
 
     def entries(self, kind: str = "*", name: str = "*") -> list[Entry]:
         """All undamaged entries of a kind and name, oldest first."""
@@ -164,7 +165,10 @@ def size(path: Path) -> int:
 def default() -> Store:
     """The store of this user: ``SUMEXP_STORE``, else the folder ``store`` in the user's cache folder."""
     if chosen := os.environ.get("SUMEXP_STORE"):
-        return Store(Path(chosen).expanduser().absolute())
+        try:
+            return Store(Path(chosen).expanduser().absolute())
+        except RuntimeError as error:
+            raise BookError(f"SUMEXP_STORE is {chosen!r}: {error}") from None
     from platformdirs import user_cache_path
 
     return Store(user_cache_path("sumexp") / "store")
@@ -181,7 +185,7 @@ def _sums(folder: Path) -> str:
 
 def _remove(path: Path) -> None:
     """Remove a file or folder, such that no half of it is ever in its place."""
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         gone = path.with_suffix(f".gone{PART}")
         shutil.rmtree(gone, ignore_errors=True)  # of a process that was killed
         path.replace(gone)

@@ -110,7 +110,7 @@ def root(data: str | Path | None = None) -> Path:
     chosen = data or os.environ.get("SUMEXP_DATA")
     if not chosen:
         return user_cache()
-    folder = Path(chosen).expanduser().absolute()
+    folder = Path(os.path.expanduser(chosen)).absolute()  # noqa: PTH111 - which leaves an unknown ~user as it is
     if not folder.is_dir():
         source = "--data" if data else "SUMEXP_DATA"
         raise DataError(f"{source} names {folder}, which is not a folder; name a folder that exists")

@@ -63,8 +63,14 @@ def verify(names: Sequence[str], data: Path | None) -> None:
     folder = datasets.root(data)
     sets = datasets.DATASETS.values()
     names = names or [each.name for each in sets if any(file.below(folder).is_file() for file in each.files)]
+    faults = []
     for name in names:
-        _report(name, datasets.verify(name, data))
+        try:
+            _report(name, datasets.verify(name, data))
+        except datasets.DataError as error:
+            faults.append(str(error))
+    if faults:
+        raise datasets.DataError("\n".join(faults))
     if not names:
         print(f"{folder} holds no data set; to download one, run: sumexp data fetch NAME")
 

@@ -127,7 +127,7 @@ def header(path: Path) -> tuple[int, int, int]:
     Raises:
         DataError: if it is not of this form.
     """
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         return _header(path, stream)
 
 
@@ -142,7 +142,7 @@ def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
         DataError: if a line is not of this form, a label or feature is out of range or repeated in a line, a value is
             not finite, or the number of lines differs from the first line; the message names file and line.
     """
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         examples, features, labels = _header(path, stream)
         read = 0
         while (taken := list(islice(stream, lines))) or not read:
@@ -154,6 +154,13 @@ def blocks(path: Path, lines: int = LINES) -> Iterator[Block]:
             raise DataError(
                 f"{path} has {read:,} examples where its first line announces {examples:,} (is it truncated?)"
             )
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}; name the file to read") from error
 
 
 def _header(path: Path, stream: BinaryIO) -> tuple[int, int, int]:

@@ -125,6 +125,16 @@ def test_an_entry_in_anothers_place_is_foreign(store: Store) -> None:
     assert store.find(other) is None
 
 
+def test_a_users_files_are_no_entries_and_a_link_goes_without_its_target(store: Store) -> None:
+    write_text(store.root / "run" / "some.task" / "thesis" / "chapter", "text")
+    link = store.path(asked())
+    link.symlink_to(store.root / "run" / "some.task" / "thesis")
+    assert store.paths() == [link]
+    assert store.remove(link)
+    assert store.paths() == []
+    assert size(store.root / "run") == 4
+
+
 def test_entries_are_in_the_order_they_were_finished_in(store: Store) -> None:
     numbers = [5, 3, 8, 1, 9, 2]
     for number in numbers:  # within a second
@@ -269,6 +279,9 @@ def test_the_store_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert default().root == tmp_path / "here"
     monkeypatch.setenv("SUMEXP_STORE", "~/there")
     assert default().root == Path.home() / "there"
+    monkeypatch.setenv("SUMEXP_STORE", "~nobody-at-all/there")
+    with pytest.raises(BookError, match="SUMEXP_STORE is '~nobody-at-all/there': Could not determine home"):
+        default()
 
 
 def test_a_file_is_replaced_and_its_folder_made(tmp_path: Path) -> None:
