@@ -91,3 +91,6 @@ def test_what_comes_with_the_book_has_the_counts_once() -> None:
     assert all(list(job.condense(arrays)) == ["recall"] for job in others)
     decisive = grids.decisive("gowalla", grids.PLANS["paper"]["gowalla"])
     assert (decisive[0], len(decisive)) == (first.config, 3 * 2 * 5)  # methods, models, seeds
+    groups = grids.by_method("gowalla", grids.PLANS["paper"]["gowalla"])
+    assert groups[0] == tuple(one for one in decisive if (one.form, one.number) == ("none", True))
+    assert (len(groups), {len(group) for group in groups}) == (13 + 11, {5})
