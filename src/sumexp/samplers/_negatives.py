@@ -461,6 +461,7 @@ def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
     Raises:
         ValueError: if m is no such number, or log_q is NaN or above 0.
     """
+    checks.check_order("log_q", log_q)
     m, log_q = checks.whole("num_negatives", num_negatives, 1, 1 << 53), checks.reals("log_q", log_q)
     log_q = log_q.to(checks.wide(log_q.device))
     if not torch.compiler.is_compiling() and log_q.numel() and not checks.read(log_q.max())[0] <= 1e-6:
