@@ -327,13 +327,28 @@ def within_batch(
     >>> drawn.ids.tolist(), drawn.hits.tolist()
     ([[0, 2], [2, 2], [2, 0]], [[False, True], [False, False], [True, False]])
 
+    A loss that subtracts log q from all logits needs the positive's under the law of the negatives. For the matrices
+    that is ``log_prior[labels]``. Where examples share columns it is the log q of the own column: ``log_prior[labels]``
+    lacks the :math:`\log\frac{B-1}B` and moves the minimum by O(1/B). So ``shared`` gives the loss of ``in_batch``:
+
+    >>> scores, log_prior = torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([0.75, 0.25]).log()
+    >>> drawn = samplers.within_batch([0, 1], log_prior, shared=True)
+    >>> law = {"log_q": drawn.log_q, "positive_log_q": drawn.log_q}
+    >>> functional.sampled_softmax(scores.diagonal(), scores, **law, hits=drawn.hits)
+    tensor(0.3142)
+    >>> functional.in_batch(scores, [0, 1], log_q=log_prior)
+    tensor(0.3142)
+
+    ``correct="negatives"`` counts B draws there, :func:`sumexp.functional.in_batch` B - 1: it is not the same loss.
+
     Args:
         labels: [B] classes of the batch, B >= 2.
         log_prior: [L] log frequencies of the classes.
         hits: ``keep`` accidental hits, the labels of other examples that equal an example's own, or ``mask`` them: mark
             them to be left out.
-        union: each class once, shared by all examples (ids [U]); else the multiset (ids [B, B-1], the order that
-            :func:`off_diagonal` gives a matrix of scores).
+        union: each class once, shared by all examples (ids [U], in order, so that the own column is
+            ``torch.searchsorted(ids, labels)``); else the multiset (ids [B, B-1], the order that :func:`off_diagonal`
+            gives a matrix of scores). Of a union of B > 2 the minimum is not :math:`\log P`.
         shared: the multiset as columns that all examples share (ids [B], the labels themselves): an example's own
             column is always marked to be left out, and ``log_q`` is :math:`\log\frac{B-1}B\pi`, as B columns hold
             B - 1 draws.
