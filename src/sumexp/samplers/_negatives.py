@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -276,7 +275,9 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
         if marked[2][1] != classes:
             raise ValueError(f"exclude is sparse of shape {marked[2]}; it must be [{labels.shape[0]}, {classes}]")
     else:
-        nested = labels.ndim == 2 and isinstance(exclude, list | tuple) and all(map(_is_nested, exclude))
+        if labels.ndim == 2 and isinstance(exclude, list | tuple):
+            exclude = [lists.unbound(row) for row in exclude]
+        nested = labels.ndim == 2 and isinstance(exclude, list) and all(map(_is_nested, exclude))
         if nested and (lengths := [len(row) for row in exclude]) != [labels.shape[1]] * len(labels):
             raise ValueError(
                 f"exclude has {lengths} lists in its rows; it must have {labels.shape[1]} in each of {len(labels)}"
@@ -297,13 +298,14 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
         if least >= 0 and most <= 1:
             raise ValueError(
                 f"exclude holds 0 and 1 for each of {classes} classes; it must hold the classes themselves, padded by "
-                "-1: torch.where(marks, torch.arange(classes), -1)"
+                "-1: for marks give marks == 1, for classes one more column of -1"
             )
     return given.flatten(0, -2).sort().values
 
 
 def _is_nested(row: Any) -> bool:
-    return isinstance(row, list | tuple) and any(isinstance(each, list | tuple | set | np.ndarray) for each in row)
+    """Whether a row holds lists, sets, arrays or tensors."""
+    return isinstance(row, list | tuple) and any(hasattr(each, "__len__") and getattr(each, "ndim", 1) for each in row)
 
 
 def within_batch(
