@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import inf, log, nan
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
-from sumexp import functional, ranking
+from sumexp import functional, ranking, samplers
 from sumexp.ranking._scores import as_tensor
 
 
@@ -130,10 +131,23 @@ def test_masked_arrays_are_refused_since_their_masks_would_be_lost() -> None:
 
 def test_numbers_of_classes_in_another_order_are_refused() -> None:
     """As ``pandas.Series.value_counts`` gives them: popular first, the ids in an index."""
-    log_q: Any = SimpleNamespace(index=[1, 0])
-    for loss in (
-        lambda: functional.linear_cross_entropy(torch.ones(1, 2), torch.ones(2, 2), [0], log_q=log_q),
-        lambda: ranking.expected_loss(torch.ones(2), 0, 1, log_q=log_q),
+    popular: Any = SimpleNamespace(index=[1, 0])
+    for call in (
+        lambda: functional.linear_cross_entropy(torch.ones(1, 2), torch.ones(2, 2), [0], log_q=popular),
+        lambda: functional.pairwise_margin(torch.zeros(1, 2), [0], popular),
+        lambda: functional.logit_adjusted(-1.0, popular),
+        *(partial(each, popular) for each in (functional.adaptive, functional.equalised)),
+        lambda: ranking.expected_loss(popular, 0, 1),
+        lambda: ranking.expected_loss(torch.ones(2), 0, 1, popular),
+        lambda: ranking.expected_loss(torch.ones(2), 0, 1, log_q=popular),
+        lambda: samplers.LogUniform(2, counts=popular),
+        lambda: samplers.within_batch([0, 1], popular),
+        lambda: samplers.relative(popular, -1.0),
+        lambda: samplers.tail(-1.0, 1, popular, -1.0),
+        *(partial(each, popular) for each in (samplers.Categorical, samplers.unigram)),
+        *(partial(each, popular, 1) for each in (samplers.constant, samplers.importance, samplers.log_inclusion)),
+        lambda: ranking.log_least_weight(popular, 1),
     ):
-        with pytest.raises(ValueError, match=r"log_q has the index \[1, 0\], not 0, 1, \.\.\.: take log_q.reindex"):
-            loss()
+        with pytest.raises(ValueError, match=r"^(\w+) has the index \[1, 0\], not 0, 1, \.\.\.: take \1\.r") as fault:
+            call()
+        assert ("log_" in str(fault.value)) == ("fill_value=-math.inf), or " in str(fault.value))

@@ -209,6 +209,7 @@ def logs(name: str, values: Values) -> Tensor:
 
     On an accelerator their values are not read, which it would wait for; the loss that takes them checks.
     """
+    check_order(name, values)
     given = reals(name, values)
     for largest in read(given.detach().max()) if given.numel() and given.is_cpu else ():
         if not largest <= 1e-6:
@@ -237,7 +238,11 @@ def check_order(name: str, values: object) -> None:
     index = None if isinstance(values, (Tensor, Sequence)) else getattr(values, "index", None)
     if index is not None and not np.array_equal(index, np.arange(len(index))):
         shown = reprlib.repr(np.asarray(index).tolist())
-        raise ValueError(f"{name} has the index {shown}, not 0, 1, ...: take {name}.reindex(range(L), fill_value=0)")
+        none = "-math.inf" if "log_" in name else 0
+        raise ValueError(
+            f"{name} has the index {shown}, not 0, 1, ...: take {name}.reindex(range(L), fill_value={none}), or "
+            f"{name}.to_numpy() if its order is right"
+        )
 
 
 def tensor(name: str, values: Values) -> Tensor:

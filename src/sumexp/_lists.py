@@ -70,7 +70,7 @@ def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
     Raises:
         ValueError: if they hold no numbers.
     """
-    lists = _unbound(lists)
+    lists = unbound(lists)
     if isinstance(lists, Tensor) or (isinstance(lists, np.ndarray) and lists.dtype != object):
         values = checks.tensor(name, lists)
         return torch.nn.functional.pad(values, (0, 1), value=padding) if values.shape[-1:] == (0,) else values
@@ -98,7 +98,7 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
     Raises:
         ValueError: if there are not as many in each row, or a set or a dict has no order.
     """
-    values, lists = _unbound(values), _unbound(lists)
+    values, lists = unbound(values), unbound(lists)
     padded = pad_lists(name, values, padding)
     if padded.shape != items.shape:
         raise ValueError(f"{name} have the shape {tuple(padded.shape)}, the items {tuple(items.shape)}")
@@ -112,7 +112,8 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
     return padded
 
 
-def _unbound(lists: Any) -> Any:
+def unbound(lists: Any) -> Any:
+    """The rows of a nested tensor; all else as it is."""
     return lists.unbind() if isinstance(lists, Tensor) and lists.is_nested else lists
 
 

@@ -160,6 +160,13 @@ def test_an_optimiser_of_the_user_s_and_of_other_parameters_are_let_be() -> None
     assert len(hooks) == count  # a layer that is gone is looked for no longer
 
 
+def test_no_examples_and_no_negatives_have_shapes() -> None:
+    output, none = SampledOutput(4, 9), torch.zeros(0, dtype=torch.int64)
+    for size, ids, columns in ((0, none.view(0, 5), 5), (0, [1, 2], 2), (2, [], 0), (2, none.view(2, 0), 0)):
+        positive, negative = output(torch.zeros(size, 4), [1, 2][:size], ids)
+        assert (positive.shape, negative.shape) == ((size,), (size, columns))
+
+
 @pytest.mark.parametrize("shared", [True, False])
 def test_under_autocast_the_same_class_has_the_same_score(shared: bool) -> None:
     output = SampledOutput(64, 50, generator=seeded())

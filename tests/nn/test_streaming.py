@@ -201,8 +201,10 @@ def test_it_goes_on_from_what_was_saved(options: dict[str, Any]) -> None:
     first.update(batch[:20])
     second = StreamingLogQ(9, generator=seeded(7), **options)
     second.load_state_dict(first.state_dict())
+    torch.nn.Sequential(first).share_memory()
     for stream in (first, second):
         stream.update(batch[20:])
+    assert all(buffer.is_shared() for buffer in first.buffers())
     assert torch.equal(first(range(9)), second(range(9)))
     assert "slots=" in repr(first)
     wanted = second(range(9))

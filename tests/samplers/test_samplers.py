@@ -8,6 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -26,6 +27,7 @@ from sumexp import functional, samplers
 from sumexp.samplers import Categorical, LogUniform, Mixture, Sampler, Uniform
 from sumexp.samplers import _alias as alias
 from sumexp.samplers._base import Law
+from tests import calls
 from tests.containers import CONTAINERS
 
 FALSE_ALARM = 1e-7
@@ -102,16 +104,8 @@ def test_a_class_of_the_least_probability_can_still_be_drawn() -> None:
     assert sampler.log_prob(torch.tensor([2])).item() == -math.inf
 
 
-SAMPLERS: dict[str, Callable[[], Sampler]] = {
-    "uniform": lambda: Uniform(1000),
-    "log-uniform": lambda: LogUniform(1000),
-    "categorical": lambda: Categorical(
-        torch.softmax(torch.randn(1000, generator=seeded(), dtype=torch.float64) * 3, 0)
-    ),
-    "unigram": lambda: samplers.unigram(torch.arange(1000)),
-    "mixture": lambda: Mixture([Uniform(1000), LogUniform(1000)], [0.25, 0.75]),
-}
-every_sampler = pytest.mark.parametrize("make", SAMPLERS.values(), ids=SAMPLERS.keys())
+SHARES = torch.cat([double(0), torch.softmax(3 * torch.randn(999, generator=seeded(), dtype=torch.float64), 0)])
+every_sampler = pytest.mark.parametrize("make", [partial(f, SHARES) for f in calls.SAMPLERS.values()])
 
 
 @every_sampler
@@ -134,7 +128,8 @@ def test_the_chi_square_notices_a_class_that_is_never_drawn() -> None:
     "sampler, wanted",
     [
         # q_y = (log(y + 2) - log(y + 1)) / log(L + 1)
-        (LogUniform(3), [math.log(2) / math.log(4), math.log(3 / 2) / math.log(4), math.log(4 / 3) / math.log(4)]),
+        (LogUniform(3, counts=[4, 2, 2]), [math.log(ratio) / math.log(4) for ratio in (2, 3 / 2, 4 / 3)]),
+        *((make(1), [1]) for make in (Uniform, LogUniform, lambda classes: Categorical(torch.ones(classes)))),
         (samplers.unigram(torch.tensor([16, 0, 1]), 0.5), [4 / 5, 0, 1 / 5]),
         (samplers.unigram(double(1e300, 1e300), 2), [0.5, 0.5]),
         # No class that occurs is lost, however large the power.
@@ -145,6 +140,7 @@ def test_the_chi_square_notices_a_class_that_is_never_drawn() -> None:
 )
 def test_laws_by_hand(sampler: Sampler, wanted: list[float]) -> None:
     assert law(sampler).tolist() == pytest.approx(wanted, rel=1e-13, abs=0)
+    assert follows(sampler.sample((1000,), seeded()), law(sampler))
 
 
 @every_sampler
@@ -197,13 +193,6 @@ def test_a_table_of_more_classes_than_it_has_room_for_is_refused(monkeypatch: py
         Categorical(double(0.25, 0.25, 0.25, 0.25))
 
 
-@pytest.mark.parametrize("make", [Uniform, LogUniform, lambda classes: Categorical(torch.ones(classes))])
-def test_of_one_class_each_draw_is_it(make: Callable[[int], Sampler]) -> None:
-    law = make(1)
-    assert law.log_prob([0]).tolist() == [0]
-    assert law.sample(4).tolist() == [0, 0, 0, 0]
-
-
 @every_sampler
 def test_a_graph_draws_the_reported_law_from_whole_numbers(make: Callable[[], Sampler]) -> None:
     """Compilers make uniform numbers of 24 bits, by which most of 10^7 classes of LogUniform were never drawn."""
@@ -233,21 +222,16 @@ Q = (0.5, 0.3, 0.2)
 
 
 @pytest.mark.parametrize("rule", ["mask", "keep"])
-def test_hits_are_marked_or_negatives_like_all_others_and_the_law_is_as_it_was(rule: samplers.Hits) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_hits_are_marked_or_negatives_like_all_others_and_the_law_is_as_it_was(rule: Any, shared: bool) -> None:
     labels = torch.tensor([0, 1, 2, 0])
-    drawn = samplers.draw(Categorical(double(*Q)), labels, 1000, hits=rule, generator=seeded())
+    drawn = samplers.draw(Categorical(double(*Q)), labels, 1000, hits=rule, shared=shared, generator=seeded())
+    assert drawn.ids.shape == drawn.log_q.shape == ((1000,) if shared else (4, 1000))
     equal = drawn.ids == labels.unsqueeze(-1)
     assert equal.any()
     assert torch.equal(drawn.hits, equal & (rule == "mask"))
     assert torch.allclose(drawn.log_q, double(*Q).log()[drawn.ids])
     assert follows(drawn.ids, double(*Q))
-
-
-def test_shared_negatives_are_drawn_once() -> None:
-    labels = torch.tensor([0, 2])
-    drawn = samplers.draw(Uniform(3), labels, 50, shared=True, hits="mask", generator=seeded())
-    assert drawn.ids.shape == drawn.log_q.shape == (50,)
-    assert torch.equal(drawn.hits, torch.stack([drawn.ids == 0, drawn.ids == 2]))
 
 
 @pytest.mark.parametrize("rule", ["mask", "redraw", "keep"])
@@ -465,11 +449,16 @@ def test_nothing_is_excluded_in_every_container() -> None:
         assert torch.equal(found.ids, kept.ids)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
 def test_a_history_for_each_place_of_a_sequence() -> None:
-    """Lists of unequal length, sets, and tensors [B, T, H]."""
+    """Lists of unequal length, sets, tensors, nested ones, and tensors [B, T, H]."""
     labels, lists = [[3, 4], [3, 0]], [[[0, 1], []], [[2], [1, 2, 4]]]
     padded = torch.tensor([[[0, 1, -1], [-1, -1, -1]], [[2, -1, -1], [1, 2, 4]]])
-    for exclude in (padded, lists, [[set(row) for row in rows] for rows in lists]):
+    kinds: tuple[Any, ...] = set, frozenset, np.array, torch.LongTensor
+    made = [[[kind(row) for row in rows] for rows in lists] for kind in kinds]
+    for layout in (torch.strided, torch.jagged):
+        made.append([torch.nested.nested_tensor(rows, layout=layout) for rows in made[3]])
+    for exclude in (padded, lists, *made):
         drawn = samplers.draw(Uniform(5), labels, 50, exclude=exclude, generator=seeded()).ids
         assert [set(row) for row in drawn.flatten(0, 1).tolist()] == [{2, 3, 4}, {*range(5)}, {0, 1, 3, 4}, {0, 3}]
 
@@ -490,7 +479,8 @@ def test_the_multiset_within_a_batch_is_the_other_labels() -> None:
     assert torch.equal(drawn.log_q, log_prior[drawn.ids])
 
 
-def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits() -> None:
+@pytest.mark.parametrize("correct", ["all", "importance", "none"])
+def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits(correct: Any) -> None:
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
     left_out = {
         "keep": [[i == j for j in range(4)] for i in range(4)],
@@ -504,14 +494,29 @@ def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits() ->
         # m q is the expected count: 4 columns of 3/4 pi as 3 draws of pi.
         assert (4 * drawn.log_q.exp()).tolist() == pytest.approx([3 * Q[y] for y in (2, 0, 2, 1)])
         scores = torch.randn(4, 4, generator=seeded(), dtype=torch.float64)
-        wide = functional.sampled_softmax(
-            scores.diagonal(), scores, log_q=drawn.log_q, correct="importance", hits=drawn.hits
+        forms = (drawn, scores, drawn.log_q), (matrix, samplers.off_diagonal(scores), log_prior[labels])
+        wide, narrow = (
+            functional.sampled_softmax(
+                scores.diagonal(), f, log_q=form.log_q, positive_log_q=own, correct=correct, hits=form.hits
+            )
+            for form, f, own in forms
         )
-        narrow = samplers.off_diagonal(scores)
-        wanted = functional.sampled_softmax(
-            scores.diagonal(), narrow, log_q=matrix.log_q, correct="importance", hits=matrix.hits
-        )
-        assert wide.item() == pytest.approx(wanted.item(), rel=1e-14)
+        assert wide.item() == pytest.approx(narrow.item(), rel=1e-14)
+
+
+def test_with_the_log_q_of_the_own_column_two_examples_teach_the_truth() -> None:
+    """All batches of two examples of two contexts: the slope of the mean loss, which is convex, is 0 at log P."""
+    truth, total = double(0.9, 0.1, 0.4, 0.6).view(2, 2), torch.zeros(2, dtype=torch.float64)
+    f, prior = truth.log().requires_grad_(), truth.mean(0).log()
+    for x, y in product(torch.cartesian_prod(*[torch.arange(2)] * 2), repeat=2):
+        drawn, scores = samplers.within_batch(y, prior, shared=True), f[x][:, y]
+        law: dict[str, Any] = {"log_q": drawn.log_q, "hits": drawn.hits}
+        for i, own in enumerate((drawn.log_q, prior[y])):
+            loss = functional.sampled_softmax(scores.diagonal(), scores, positive_log_q=own, **law)
+            total[i] += (truth[x, y] / 2).prod() * loss
+    slopes = [torch.autograd.grad(each, f, retain_graph=True)[0].abs().max().item() for each in total]
+    assert slopes[0] < 1e-15
+    assert slopes[1] > 0.02  # log_prior[labels] belongs to the matrices
 
 
 def test_the_union_within_a_batch_has_each_class_once_with_its_inclusion_probability() -> None:
@@ -636,14 +641,6 @@ def modelled(logits: Any, labels: Any) -> samplers.Negatives:
     return samplers.model_based(logits, labels, 2, hits="redraw")
 
 
-class Series(np.ndarray):
-    """As ``pandas.Series.value_counts`` gives counts: popular first, the ids in an index."""
-
-    index = np.array([2, 0, 1])
-
-
-POPULAR: Any = np.array([0.5, 0.3, 0.2]).view(Series)
-
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: Categorical(double(0.5, 0.4)), "q sums to 0.9, not 1"),
     (lambda: Categorical(double(1.5, -0.5)), "got -0.5 at 1"),
@@ -653,13 +650,8 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: samplers.unigram([[1, 2]]), r"counts has shape \(1, 2\); it must be \[L\]"),
     (lambda: Uniform(0), "classes is 0"),
     (lambda: LogUniform(3, counts=[3, math.nan, 1]), "class 1 occurs nan times"),
-    (
-        lambda: LogUniform(3, counts=POPULAR),
-        r"counts has the index \[2, 0, 1\], not 0, 1, \.\.\.: take",
-    ),
-    (lambda: samplers.unigram(POPULAR), r"take counts.reindex\(range\(L\), fill_value=0\)"),
-    (lambda: Categorical(POPULAR), "q has the index"),
-    (lambda: samplers.within_batch([0, 1], POPULAR), "log_prior has the index"),
+    (lambda: LogUniform(3, counts=[8, 2, 9]), r"class 2 occurs 9 times and class 1, before it, 2: .*samplers\.unigram"),
+    (lambda: LogUniform(5, counts=[1]), "one for each of 5 classes"),
     (lambda: LogUniform(2.5), "classes is 2.5"),  # type: ignore[arg-type]
     (lambda: samplers.unigram(double(1, -1)), "got -1.0 at 1"),
     (lambda: samplers.unigram(double(0, 0)), "all counts are 0"),
@@ -686,13 +678,17 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (lambda: drawn([0], exclude={0}), "exclude is a set, which has no order"),
     (lambda: drawn([0], exclude=scipy.sparse.csr_array((1, 4))), r"sparse of shape \(1, 4\); it must be \[1, 3\]"),
-    (lambda: drawn([0], exclude=[[0, 1, 1]]), "exclude holds 0 and 1 for each of 3 classes; it must hold the"),
+    (lambda: drawn([0], exclude=[[0, 1, 1]]), "holds 0 and 1 for each of 3 .* for classes one more column of -1"),
     (lambda: samplers.off_diagonal(torch.zeros(1, 1)), "a square of at least 2 x 2"),
     (lambda: samplers.within_batch([0], double(*Q).log()), "a batch of 1 has no other labels"),
     (lambda: modelled(torch.zeros(2, 3), [0]), r"must be \[B, L\] and \[B\]"),
     (lambda: modelled(torch.tensor([[math.nan, 0.0]]), [0]), "NaN or \\+inf"),
     (lambda: modelled(torch.tensor([[0.0, -math.inf]]), [0]), "no class left"),
     (lambda: modelled(torch.zeros(1, 3), [5]), "a label is 5"),
+    (lambda: samplers.distinct(Uniform(5), [0], 0), "num_negatives is 0"),
+    (lambda: samplers.distinct(Uniform(5), [5], 1), "a label is 5"),
+    (lambda: samplers.distinct(Uniform(5), [0], 4), "5 classes can be drawn, but .* need m \\+ 2 = 6"),
+    (lambda: samplers.distinct(Categorical(double(0.5, 0.5, 0)), [0], 1), "2 classes can be drawn"),
     (lambda: samplers.distinct(Categorical(double(0, 0.25, 0.25, 0.25, 0.25)), [1, 0], 2), "label 0 has probability 0"),
     (lambda: samplers.relative(double(0.25, 0.5).log(), double(0).log()), "label that is never drawn has relative wei"),
 ]

@@ -59,6 +59,7 @@ def pairwise_margin(
 
     Source: Rawat et al., equation (6).
     """
+    checks.check_order("log_rho", log_rho)
     own = _check(logits, labels)
     scores = for_sums(logits)
     margins = checks.reals("log_rho", log_rho).to(scores.device, scores.dtype)

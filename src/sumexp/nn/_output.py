@@ -90,7 +90,7 @@ class SampledOutput(nn.Embedding):
         weights = F.embedding(every, self.weight, sparse=self.sparse)
         if self.normalize:
             hidden, weights = unit(hidden), unit(weights)
-        own, rows = weights[:size], weights[size:].view(*ids.shape, -1)
+        own, rows = weights[:size], weights[size:].view(*ids.shape, self.embedding_dim)
         own_bias, bias = None, None
         if self.bias is not None:
             biases = F.embedding(every, self.bias, sparse=self.sparse).squeeze(-1)

@@ -190,6 +190,9 @@ class StreamingLogQ(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         # Only the device changes. A device without numbers or without doubles leaves them where they are.
         device, kept = fn(torch.empty(0, device=self.mean.device)).device, dict(self._buffers)
+        for held in kept.values():
+            if held is not None and held.device == device:
+                fn(held)  # share_memory() works in place
         self._buffers.clear()
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         stays = device.type == "meta" or checks.wide(device) != torch.float64

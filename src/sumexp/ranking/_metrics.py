@@ -600,7 +600,7 @@ def _excluded(exclude: Excluded, items: int, lists: int | None) -> Tensor:
         if not isinstance(exclude, Labels) and excluded.shape[1] == items > 1 and bool((excluded >= 0).all()):
             raise ValueError(
                 f"exclude names {items} items in each list, as many as there are: for marks [B, L] give "
-                "mask=marks == 0, or a sparse matrix"
+                "mask=marks == 0, or a sparse matrix; for items give ranking.Labels(lists)"
             )
     if lists is not None and len(excluded) != lists:
         raise ValueError(f"exclude names items of {len(excluded)} lists; there are scores of {lists}")

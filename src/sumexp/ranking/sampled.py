@@ -68,6 +68,8 @@ def expected_loss(
     Raises:
         ValueError: if the label is no class, a weight is not positive, or as `sumexp.expectations.with_replacement`.
     """
+    for name, given in (("logits", logits), ("weights", weights), ("log_q", log_q)):
+        checks.check_order(name, given)
     logits = checks.reals("logits", logits)
     classes = logits.shape[-1] if logits.ndim else 0
     if classes < 2:
@@ -77,7 +79,6 @@ def expected_loss(
     log_w = checks.double(checks.reals("weights", weights)).expand(classes).log()
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
-    checks.check_order("log_q", log_q)
     f = checks.double(logits)
     others = torch.arange(classes, device=f.device) != label
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
@@ -176,6 +177,7 @@ def log_least_weight(q: checks.Values, num_negatives: int) -> Tensor:
     Raises:
         ValueError: if a probability or m is out of range.
     """
+    checks.check_order("q", q)
     q = checks.reals("q", q)
     p = checks.double(q.detach()).flatten()
     m = checks.whole("num_negatives", num_negatives, 1, WHOLE)

@@ -77,7 +77,8 @@ class Categorical(Tabulated):
         return not bool(drawn_units(integers)[self.classes :].any())
 
     def _log_prob(self, ids: Tensor) -> Tensor:
-        return checks.onto(take(self.log_q, ids.to(self.log_q.device)), ids.device)
+        log_q = self.log_q.to("meta") if ids.is_meta else self.log_q  # whence no number comes back
+        return checks.onto(take(log_q, ids.to(log_q.device)), ids.device)
 
     def sample(self, shape: int | Sequence[int], generator: torch.Generator | None = None) -> Tensor:
         r"""Independent draws, int64 [\*shape]."""

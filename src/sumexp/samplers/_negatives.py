@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -276,7 +275,9 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
         if marked[2][1] != classes:
             raise ValueError(f"exclude is sparse of shape {marked[2]}; it must be [{labels.shape[0]}, {classes}]")
     else:
-        nested = labels.ndim == 2 and isinstance(exclude, list | tuple) and all(map(_is_nested, exclude))
+        if labels.ndim == 2 and isinstance(exclude, list | tuple):
+            exclude = [lists.unbound(row) for row in exclude]
+        nested = labels.ndim == 2 and isinstance(exclude, list) and all(map(_is_nested, exclude))
         if nested and (lengths := [len(row) for row in exclude]) != [labels.shape[1]] * len(labels):
             raise ValueError(
                 f"exclude has {lengths} lists in its rows; it must have {labels.shape[1]} in each of {len(labels)}"
@@ -297,13 +298,14 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
         if least >= 0 and most <= 1:
             raise ValueError(
                 f"exclude holds 0 and 1 for each of {classes} classes; it must hold the classes themselves, padded by "
-                "-1: torch.where(marks, torch.arange(classes), -1)"
+                "-1: for marks give marks == 1, for classes one more column of -1"
             )
     return given.flatten(0, -2).sort().values
 
 
 def _is_nested(row: Any) -> bool:
-    return isinstance(row, list | tuple) and any(isinstance(each, list | tuple | set | np.ndarray) for each in row)
+    """Whether a row holds lists, sets, arrays or tensors."""
+    return isinstance(row, list | tuple) and any(hasattr(each, "__len__") and getattr(each, "ndim", 1) for each in row)
 
 
 def within_batch(
@@ -327,13 +329,28 @@ def within_batch(
     >>> drawn.ids.tolist(), drawn.hits.tolist()
     ([[0, 2], [2, 2], [2, 0]], [[False, True], [False, False], [True, False]])
 
+    A loss that subtracts log q from all logits needs the positive's under the law of the negatives. For the matrices
+    that is ``log_prior[labels]``. Where examples share columns it is the log q of the own column: ``log_prior[labels]``
+    lacks the :math:`\log\frac{B-1}B` and moves the minimum by O(1/B). So ``shared`` gives the loss of ``in_batch``:
+
+    >>> scores, log_prior = torch.tensor([[2.0, 0.0], [1.0, 1.0]]), torch.tensor([0.75, 0.25]).log()
+    >>> drawn = samplers.within_batch([0, 1], log_prior, shared=True)
+    >>> law = {"log_q": drawn.log_q, "positive_log_q": drawn.log_q}
+    >>> functional.sampled_softmax(scores.diagonal(), scores, **law, hits=drawn.hits)
+    tensor(0.3142)
+    >>> functional.in_batch(scores, [0, 1], log_q=log_prior)
+    tensor(0.3142)
+
+    ``correct="negatives"`` counts B draws there, :func:`sumexp.functional.in_batch` B - 1: it is not the same loss.
+
     Args:
         labels: [B] classes of the batch, B >= 2.
         log_prior: [L] log frequencies of the classes.
         hits: ``keep`` accidental hits, the labels of other examples that equal an example's own, or ``mask`` them: mark
             them to be left out.
-        union: each class once, shared by all examples (ids [U]); else the multiset (ids [B, B-1], the order that
-            :func:`off_diagonal` gives a matrix of scores).
+        union: each class once, shared by all examples (ids [U], in order, so that the own column is
+            ``torch.searchsorted(ids, labels)``); else the multiset (ids [B, B-1], the order that :func:`off_diagonal`
+            gives a matrix of scores). Of a union of B > 2 the minimum is not :math:`\log P`.
         shared: the multiset as columns that all examples share (ids [B], the labels themselves): an example's own
             column is always marked to be left out, and ``log_q`` is :math:`\log\frac{B-1}B\pi`, as B columns hold
             B - 1 draws.
@@ -461,6 +478,7 @@ def log_inclusion(log_q: checks.Values, num_negatives: int) -> Tensor:
     Raises:
         ValueError: if m is no such number, or log_q is NaN or above 0.
     """
+    checks.check_order("log_q", log_q)
     m, log_q = checks.whole("num_negatives", num_negatives, 1, 1 << 53), checks.reals("log_q", log_q)
     log_q = log_q.to(checks.wide(log_q.device))
     if not torch.compiler.is_compiling() and log_q.numel() and not checks.read(log_q.max())[0] <= 1e-6:
