@@ -57,7 +57,7 @@ runs: $(READY) ## Train what a chapter asks for before it is built: GRID=vae|fit
 check-results: $(READY) ## Compute some of the runs that come with the book again, and compare: GRID=vae RUNS=3
 	@$(RUN) claimbook.cli runs check --grid '$(GRID)' --runs '$(RUNS)' --device '$(DEVICE)'
 
-data: $(READY) ## Fetch every data set that the book can read, more than 340 MB (`sumexp data fetch NAME` fetches one)
+data: $(READY) ## Fetch every data set that the book can read, more than 230 MB (`sumexp data fetch NAME` fetches one)
 	@$(RUN) sumexp._command data fetch all
 
 # With bytecode, even where none is asked for: assertions take each worker twelve seconds to rewrite.

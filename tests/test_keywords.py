@@ -81,10 +81,10 @@ def test_no_keyword_has_two_defaults() -> None:
 def test_the_two_lines_of_the_page_are_one_loss() -> None:
     scores, size = torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), 4
     ids, log_q = [2, 0, 1, 0], torch.tensor([0.2, 0.5, 0.3, 0.5], dtype=torch.float64).log()
-    block = PAGE.read_text().split("```")[1].removeprefix("python\n")
-    names = {"in_batch": functional.in_batch, "sampled_softmax": functional.sampled_softmax}
-    given = {"scores": scores, "ids": ids, "log_q": log_q, "B": size, "off_diagonal": samplers.off_diagonal}
+    imports, block = PAGE.read_text().split("```")[1].removeprefix("python\n").split("\n\n")
+    given = {"scores": scores, "ids": ids, "log_q": log_q, "B": size}
+    exec(imports, given)
     for correct in get_args(Correct):
         lines = [line.removesuffix(")") + f", correct={correct!r})" for line in block.strip().splitlines()]
-        one, other = (eval(line, names | given).item() for line in lines)  # noqa: S307
+        one, other = (eval(line, given).item() for line in lines)  # noqa: S307
         assert one == pytest.approx(other, rel=1e-13)

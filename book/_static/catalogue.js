@@ -2,7 +2,7 @@
 // mean over all draws of m negatives is a finite sum, its minimum is found by Newton's method: nothing is simulated.
 (() => {
   "use strict";
-  const LEAST = 1e-6;  // nats that rounding leaves of a divergence of 0
+  const LEAST = 1e-12;  // nats that rounding leaves of a divergence of 0
 
   /** All draws of m negatives: how often each item comes, and the probability. */
   const draws = (q, m) => {
