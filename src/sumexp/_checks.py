@@ -117,7 +117,8 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
         number: Any = None if isinstance(value, bool) else value if is_whole else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
-    if number is None or not least <= number <= (LARGEST if most is None else most):
+    bounded = most is not None or not torch.compiler.is_compiling()  # compared, a graph's sizes would get the bound
+    if number is None or number < least or (bounded and number > (LARGEST if most is None else most)):
         long = number is not None and number > LARGEST
         wanted = f"from {least} to {most}" if most is not None else f">= {least}{' of at most 64 bits' * long}"
         raise ValueError(f"{name} is {value!r}; it must be a whole number {wanted}")

@@ -72,8 +72,11 @@ class Correction(NamedTuple):
 
 def corrected_loss(scores: Tensor, correction: Correction, reduction: Reduction) -> Tensor:
     """The loss of scores [B, N], checked: in place, but for small batches, forward mode, graphs and ``torch.func``."""
-    small = correction.is_shift and scores.numel() <= SMALL
-    if small or is_recorded(scores) or checks.has_tangent(scores, correction.scale):
+    if (
+        is_recorded(scores)  # first: a size that is compared bounds the batches of a graph
+        or (correction.is_shift and scores.numel() <= SMALL)
+        or checks.has_tangent(scores, correction.scale)
+    ):
         return _formula(scores, correction, reduction)
     losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
