@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.forward_ad import unpack_dual
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,7 +71,8 @@ def is_transformed() -> bool:
 
 def is_traced(values: Tensor) -> bool:
     """Whether operations are traced or transformed, or numbers cannot be read: then all is plain torch."""
-    return torch.compiler.is_compiling() or is_transformed() or not has_numbers(values)
+    graph = torch.compiler.is_compiling() or get_proxy_mode() is not None
+    return graph or is_transformed() or not has_numbers(values)
 
 
 def has_tangent(*values: object) -> bool:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from sumexp import functional
 from sumexp.functional import _batch_autograd as blocks
@@ -29,9 +30,9 @@ WAYS: dict[str, dict[str, Any]] = {
     "none": {"correct": "none"},
     "temperature": {"temperature": 0.25},
     "symmetric": {"symmetric": True},
-    "positives": {"positives": [[2], [0], [-1], [1]], "hits": "mask"},
+    "positives": {"positives": torch.tensor([[2], [0], [-1], [1]]), "hits": "mask"},
     "positives, marked": {"positives": torch.tensor([[j % 3 == i % 2 for j in range(7)] for i in range(4)])},
-    "positives, negatives": {"positives": [[2], [0], [-1], [1]], "correct": "negatives"},
+    "positives, negatives": {"positives": torch.tensor([[2], [0], [-1], [1]]), "correct": "negatives"},
     "smoothing": {"label_smoothing": 0.1},
     "smoothing, mask": {"label_smoothing": 0.1, "hits": "mask"},
     "temperature by row": {"temperature": torch.tensor([0.25, 0.5, 1, 2]), "correct": "negatives"},
@@ -331,6 +332,8 @@ def test_gradients_of_all_kinds(way: dict[str, Any]) -> None:
     def loss(z: Tensor, *t: Tensor) -> Tensor:
         return in_batch(z, IDS, log_q=log_q, **options | ({"temperature": t[0]} if t else {}))
 
+        gradients = [torch.autograd.grad(f(*inputs), inputs) for f in (loss, make_fx(loss)(*inputs))]
+        torch.testing.assert_close(*gradients)
     z, t = scores.clone().requires_grad_(), double(0.5, 1, 2, 0.7).requires_grad_()
     for inputs in ((z,), (z, t[:1] if "symmetric" in way else t.unsqueeze(-1))):
         assert torch.autograd.gradcheck(loss, inputs, check_forward_ad=True)
