@@ -20,7 +20,7 @@ from sumexp.functional import _batch_autograd as blocks
 from sumexp.functional import in_batch
 from sumexp.functional._arguments import Correct
 from tests.containers import jagged
-from tests.functional.test_linear import Largest
+from tests.functional.test_linear import Largest, forward_mode
 
 WAYS: dict[str, dict[str, Any]] = {
     "all, keep": {},
@@ -37,8 +37,6 @@ WAYS: dict[str, dict[str, Any]] = {
     "smoothing, mask": {"label_smoothing": 0.1, "hits": "mask"},
     "temperature by row": {"temperature": torch.tensor([0.25, 0.5, 1, 2]), "correct": "negatives"},
 }
-forward_mode = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-"""torch's own formulas of forward mode are scripted."""
 every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 IDS = torch.tensor([3, 1, 3, 0, 2, 1, 3])
