@@ -105,8 +105,9 @@ def test_logistic_margins_keep_what_float64_holds() -> None:
 
 
 def test_hinge_by_hand() -> None:
-    positive, negative = double(2, 2, 2), torch.stack([double(0, 1.5), double(0, 5), double(-9, -9)])
-    expected = [1 - (2 - 1.5), 1 - (2 - 5), 0]
+    rows = [double(0, 1.5), double(0, 5), double(-9, -9), double(0, 1e17)]
+    positive, negative = double(2, 2, 2, 1e17), torch.stack(rows)
+    expected = [1 - (2 - 1.5), 1 - (2 - 5), 0, 1]
     assert functional.hinge(positive, negative, reduction="none").tolist() == pytest.approx(expected)
 
 
@@ -514,11 +515,8 @@ def test_bad_input_of_the_layer_is_named(change: dict[str, Tensor], message: str
         layer()(*({"hidden": hidden, "labels": labels, "ids": ids} | change).values())
 
 
-def test_a_layer_says_what_it_is() -> None:
+def test_a_layer_says_what_it_is_and_needs_sizes() -> None:
     assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, normalize=False, sparse=False)"
-
-
-def test_a_layer_needs_sizes() -> None:
     with pytest.raises(ValueError, match="features is 0; it must be a whole number >= 1"):
         SampledOutput(0, 5)
 
@@ -586,7 +584,8 @@ def test_logits_are_dense_and_on_one_device() -> None:
     loss = functional.sampled_softmax(positive.to("meta"), negative.to("meta"), reduction="none")
     vectors, ids = negative.to("meta"), torch.arange(2, device="meta")
     in_blocks = functional.linear_in_batch(vectors, vectors, ids, correct="none", reduction="none")
-    assert loss.shape == in_blocks.shape == (2,)
+    squared = functional.in_batch(vectors[:, :2], ids, log_q=positive.to("meta"), reduction="none")
+    assert loss.shape == in_blocks.shape == squared.shape == (2,)
 
 
 def test_the_simplest_loss_of_the_guide_to_contributing() -> None:
