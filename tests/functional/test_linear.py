@@ -39,19 +39,16 @@ def batch(further: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Ten
         "row_ids": torch.randint(4, (B,), generator=generator),
         "row_log_q": -torch.rand(B, generator=generator, dtype=torch.float64),
     }
-    return (
-        queries,
-        items,
-        ids,
-        {"log_q": -1 - torch.rand(len(ids), generator=generator, dtype=torch.float64), "rows": rows},
-    )
+    log_q = -1 - torch.rand(len(ids), generator=generator, dtype=torch.float64)
+    return queries, items, ids, {"log_q": log_q, "rows": rows}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_cosines_of_zero_long_and_short_vectors(dtype: torch.dtype) -> None:
-    """In float16 a length of 104,000 is beyond the range, and 1e-12, by which F.normalize divides zeros, is 0."""
+    """Lengths and squares are beyond the range, and 1e-12, by which F.normalize divides zeros, is 0 in float16."""
+    long, short = {torch.float64: (1e300, 1e-300), torch.float16: (6e4, 1e-4)}.get(dtype, (3e38, 1e-30))
     queries = torch.tensor([[0, 0, 0], [1, 1, -1], [3, 4, 0]], dtype=dtype, requires_grad=True)
-    items = torch.tensor([[0, 0, 0], [6e4, 6e4, -6e4], [3e-4, 4e-4, 0]], dtype=dtype, requires_grad=True)
+    items = torch.tensor([[0] * 3, [long, long, -long], [3 * short, 4 * short, 0]], dtype=dtype, requires_grad=True)
     across = 1.4 / math.sqrt(3)
     cosines = torch.tensor([[0, 0, 0], [0, 1, across], [0, across, 1]], dtype=torch.float64)
     eps, ids = torch.finfo(dtype).eps, [0, 1, 2]
@@ -181,6 +178,9 @@ def test_half_precision_and_autocast_are_those_of_the_plain_loss(half: torch.dty
     for value in (found, low):
         torch.testing.assert_close(value, wanted, rtol=8 * torch.finfo(half).eps, atol=0)
         mine, theirs = (torch.autograd.grad(one, queries, retain_graph=True)[0] for one in (value, wanted))
+        torch.testing.assert_close(mine, theirs, rtol=0.1, atol=16 * torch.finfo(half).eps)
+
+
 @forward_mode
 def test_autocast_leaves_double_as_it_is_and_forward_mode_and_graphs_take_all_scores() -> None:
     queries, items, ids, given = batch(0)
@@ -198,9 +198,6 @@ def test_autocast_leaves_double_as_it_is_and_forward_mode_and_graphs_take_all_sc
         assert torch.autograd.gradcheck(loss, leaves, check_forward_ad=True)
         slopes = [torch.autograd.grad(f(*leaves), queries) for f in (loss, make_fx(loss)(*leaves))]
         torch.testing.assert_close(*slopes)
-
-
-        torch.testing.assert_close(mine, theirs, rtol=0.1, atol=16 * torch.finfo(half).eps)
 
 
 def test_without_gradients_and_of_no_example() -> None:

@@ -393,6 +393,7 @@ def test_margins_by_hand() -> None:
     own = log_prior[[2]].unsqueeze(-1)
     assert functional.adaptive(own, 2.0).item() == pytest.approx(2 * 0.2**-0.25)
     assert functional.equalised(log_prior).exp().tolist() == pytest.approx([0.5, 0.3, 0.2])
+    assert functional.equalised([-math.inf, -1], exponent=0).exp().tolist() == [1, 1]
     assert functional.logit_adjusted(own, log_prior).exp()[0].tolist() == pytest.approx([0.5 / 0.2, 0.3 / 0.2, 1])
 
 
