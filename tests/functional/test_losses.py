@@ -547,6 +547,9 @@ OF_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "in_batch, learned temperature": lambda z: functional.in_batch(
         z, columns(z), correct="none", temperature=torch.ones(1, requires_grad=True)
     ),
+    "in_batch, learned temperatures": lambda z: functional.in_batch(
+        z, columns(z), correct="none", temperature=z.new_ones(len(z), requires_grad=True), symmetric=True
+    ),
     "in_batch, all options": lambda z: functional.in_batch(
         z, columns(z), correct="none", positives=marked(z), label_smoothing=0.1, symmetric=True
     ),
