@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.forward_ad import unpack_dual
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -70,7 +71,8 @@ def is_transformed() -> bool:
 
 def is_traced(values: Tensor) -> bool:
     """Whether operations are traced or transformed, or numbers cannot be read: then all is plain torch."""
-    return torch.compiler.is_compiling() or is_transformed() or not has_numbers(values)
+    graph = torch.compiler.is_compiling() or get_proxy_mode() is not None
+    return graph or is_transformed() or not has_numbers(values)
 
 
 def has_tangent(*values: object) -> bool:
@@ -117,7 +119,8 @@ def whole(name: str, value: object, least: int, most: int | None = None) -> int:
         number: Any = None if isinstance(value, bool) else value if is_whole else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
-    if number is None or not least <= number <= (LARGEST if most is None else most):
+    bounded = most is not None or not torch.compiler.is_compiling()  # compared, a graph's sizes would get the bound
+    if number is None or number < least or (bounded and number > (LARGEST if most is None else most)):
         long = number is not None and number > LARGEST
         wanted = f"from {least} to {most}" if most is not None else f">= {least}{' of at most 64 bits' * long}"
         raise ValueError(f"{name} is {value!r}; it must be a whole number {wanted}")

@@ -134,9 +134,7 @@ def test_gradients_are_those_of_one_process_on_the_joined_batch(ranks: list[Any]
             assert value.item() == pytest.approx(wanted.item(), rel=1e-13)
             torch.testing.assert_close(left, model.left.grad, rtol=1e-12, atol=1e-14)
             torch.testing.assert_close(right, model.right.grad, rtol=1e-12, atol=1e-14)
-        assert (
-            message == f"the batches of the processes have sizes {list(range(1, len(ranks) + 1))}; use drop_last=True"
-        )
+        assert message == f"the batches of the processes have sizes {[*range(1, len(ranks) + 1)]}; use drop_last=True"
 
 
 def test_training_over_processes_is_training_on_the_joined_batches(ranks: list[Any]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from sumexp.functional import _linear, distributed_in_batch, in_batch, linear_cross_entropy, linear_in_batch
@@ -19,6 +20,8 @@ from sumexp.nn import SampledOutput
 B, E, D = 7, 4, 5
 BLOCKS = {"one": (1 << 20, 1 << 17), "rows": (12, 1 << 17), "rows and columns": (12, 5)}
 blocks = pytest.mark.parametrize("block", BLOCKS)
+forward_mode = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+"""torch's own formulas of forward mode are scripted."""
 
 
 def cut(block: str) -> Any:
@@ -36,19 +39,16 @@ def batch(further: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Ten
         "row_ids": torch.randint(4, (B,), generator=generator),
         "row_log_q": -torch.rand(B, generator=generator, dtype=torch.float64),
     }
-    return (
-        queries,
-        items,
-        ids,
-        {"log_q": -1 - torch.rand(len(ids), generator=generator, dtype=torch.float64), "rows": rows},
-    )
+    log_q = -1 - torch.rand(len(ids), generator=generator, dtype=torch.float64)
+    return queries, items, ids, {"log_q": log_q, "rows": rows}
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_cosines_of_zero_long_and_short_vectors(dtype: torch.dtype) -> None:
-    """In float16 a length of 104,000 is beyond the range, and 1e-12, by which F.normalize divides zeros, is 0."""
+    """Lengths and squares are beyond the range, and 1e-12, by which F.normalize divides zeros, is 0 in float16."""
+    long, short = {torch.float64: (1e300, 1e-300), torch.float16: (6e4, 1e-4)}.get(dtype, (3e38, 1e-30))
     queries = torch.tensor([[0, 0, 0], [1, 1, -1], [3, 4, 0]], dtype=dtype, requires_grad=True)
-    items = torch.tensor([[0, 0, 0], [6e4, 6e4, -6e4], [3e-4, 4e-4, 0]], dtype=dtype, requires_grad=True)
+    items = torch.tensor([[0] * 3, [long, long, -long], [3 * short, 4 * short, 0]], dtype=dtype, requires_grad=True)
     across = 1.4 / math.sqrt(3)
     cosines = torch.tensor([[0, 0, 0], [0, 1, across], [0, across, 1]], dtype=torch.float64)
     eps, ids = torch.finfo(dtype).eps, [0, 1, 2]
@@ -179,6 +179,25 @@ def test_half_precision_and_autocast_are_those_of_the_plain_loss(half: torch.dty
         torch.testing.assert_close(value, wanted, rtol=8 * torch.finfo(half).eps, atol=0)
         mine, theirs = (torch.autograd.grad(one, queries, retain_graph=True)[0] for one in (value, wanted))
         torch.testing.assert_close(mine, theirs, rtol=0.1, atol=16 * torch.finfo(half).eps)
+
+
+@forward_mode
+def test_autocast_leaves_double_as_it_is_and_forward_mode_and_graphs_take_all_scores() -> None:
+    queries, items, ids, given = batch(0)
+    log_q, bias = given["log_q"], torch.linspace(-1, 1, B, dtype=torch.float64).requires_grad_()
+    leaves = queries, items, bias
+    for loss in (
+        lambda q, v, _: distributed_in_batch(q, v, ids, log_q=log_q),
+        lambda q, v, b: linear_cross_entropy(q, v, range(B), class_bias=b),
+    ):
+        wanted = loss(*leaves).item()
+        with torch.autocast("cpu"):
+            assert loss(*leaves).item() == wanted
+            with pytest.raises(ValueError, match=r"are torch.float64 and torch.float32: move one by .to\(\)$"):
+                loss(queries, items.float(), bias)
+        assert torch.autograd.gradcheck(loss, leaves, check_forward_ad=True)
+        slopes = [torch.autograd.grad(f(*leaves), queries) for f in (loss, make_fx(loss)(*leaves))]
+        torch.testing.assert_close(*slopes)
 
 
 def test_without_gradients_and_of_no_example() -> None:

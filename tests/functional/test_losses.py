@@ -105,8 +105,9 @@ def test_logistic_margins_keep_what_float64_holds() -> None:
 
 
 def test_hinge_by_hand() -> None:
-    positive, negative = double(2, 2, 2), torch.stack([double(0, 1.5), double(0, 5), double(-9, -9)])
-    expected = [1 - (2 - 1.5), 1 - (2 - 5), 0]
+    rows = [double(0, 1.5), double(0, 5), double(-9, -9), double(0, 1e17)]
+    positive, negative = double(2, 2, 2, 1e17), torch.stack(rows)
+    expected = [1 - (2 - 1.5), 1 - (2 - 5), 0, 1]
     assert functional.hinge(positive, negative, reduction="none").tolist() == pytest.approx(expected)
 
 
@@ -392,6 +393,7 @@ def test_margins_by_hand() -> None:
     own = log_prior[[2]].unsqueeze(-1)
     assert functional.adaptive(own, 2.0).item() == pytest.approx(2 * 0.2**-0.25)
     assert functional.equalised(log_prior).exp().tolist() == pytest.approx([0.5, 0.3, 0.2])
+    assert functional.equalised([-math.inf, -1], exponent=0).exp().tolist() == [1, 1]
     assert functional.logit_adjusted(own, log_prior).exp()[0].tolist() == pytest.approx([0.5 / 0.2, 0.3 / 0.2, 1])
 
 
@@ -514,11 +516,8 @@ def test_bad_input_of_the_layer_is_named(change: dict[str, Tensor], message: str
         layer()(*({"hidden": hidden, "labels": labels, "ids": ids} | change).values())
 
 
-def test_a_layer_says_what_it_is() -> None:
+def test_a_layer_says_what_it_is_and_needs_sizes() -> None:
     assert repr(layer(bias=False)) == "SampledOutput(features=8, classes=50, bias=False, normalize=False, sparse=False)"
-
-
-def test_a_layer_needs_sizes() -> None:
     with pytest.raises(ValueError, match="features is 0; it must be a whole number >= 1"):
         SampledOutput(0, 5)
 
@@ -547,6 +546,9 @@ OF_SCORES: dict[str, Callable[[Tensor], Tensor]] = {
     "in_batch, mask": lambda z: functional.in_batch(z, columns(z), correct="none", hits="mask", temperature=0.5),
     "in_batch, learned temperature": lambda z: functional.in_batch(
         z, columns(z), correct="none", temperature=torch.ones(1, requires_grad=True)
+    ),
+    "in_batch, learned temperatures": lambda z: functional.in_batch(
+        z, columns(z), correct="none", temperature=z.new_ones(len(z), requires_grad=True), symmetric=True
     ),
     "in_batch, all options": lambda z: functional.in_batch(
         z, columns(z), correct="none", positives=marked(z), label_smoothing=0.1, symmetric=True
@@ -586,7 +588,8 @@ def test_logits_are_dense_and_on_one_device() -> None:
     loss = functional.sampled_softmax(positive.to("meta"), negative.to("meta"), reduction="none")
     vectors, ids = negative.to("meta"), torch.arange(2, device="meta")
     in_blocks = functional.linear_in_batch(vectors, vectors, ids, correct="none", reduction="none")
-    assert loss.shape == in_blocks.shape == (2,)
+    squared = functional.in_batch(vectors[:, :2], ids, log_q=positive.to("meta"), reduction="none")
+    assert loss.shape == in_blocks.shape == squared.shape == (2,)
 
 
 def test_the_simplest_loss_of_the_guide_to_contributing() -> None:

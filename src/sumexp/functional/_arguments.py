@@ -64,9 +64,13 @@ def divided(scores: Tensor, temperature: float | Tensor, masked: bool = True) ->
 
 
 def unit(vectors: Tensor) -> Tensor:
-    """Vectors [..., d] divided by their lengths, which float16 cannot hold above 65,504; zeros have gradient 0."""
+    """Vectors [..., d] divided by their lengths, whose squares may leave the range; zeros stay and have gradient 0."""
+    if not vectors.shape[-1]:
+        return vectors
     values = for_sums(vectors)
-    zero = torch.linalg.vector_norm(values.detach(), dim=-1, keepdim=True) == 0
+    largest = values.detach().abs().amax(-1, keepdim=True)
+    zero = largest < torch.finfo(values.dtype).tiny  # denormal ones too: their gradients would be infinite
+    values = values / largest.masked_fill(zero, 1)
     length: Tensor = torch.linalg.vector_norm(values.masked_fill(zero, 1), dim=-1, keepdim=True)
     return (values / length).masked_fill(zero, 0).to(vectors.dtype)
 

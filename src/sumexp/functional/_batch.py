@@ -149,7 +149,7 @@ def batch_loss(
     given, masked = _checked(scores, temperature)
     scale = given.reciprocal() if isinstance(given, Tensor) else 1 / given
     if symmetric and isinstance(given, Tensor) and given.ndim == 2:  # the columns have none
-        scores, scale = divided(scores, given, masked), 1.0
+        scores, scale = divided(scores.clone(), given, masked), 1.0  # a copy, so that scores are not kept
     law = _law("log_q", log_q, scores, (columns,), (size, columns), needed=correct != "none")
     rows = _law("row_log_q", row_log_q, scores, (size,), needed=False) if symmetric else None
     smoothing = _smoothing(label_smoothing)

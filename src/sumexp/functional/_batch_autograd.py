@@ -30,10 +30,10 @@ class Places(NamedTuple):
     column: Tensor  # [K]
     number: Tensor  # [B] of positives in each row
 
-    def mean(self, values: Tensor) -> Tensor:
-        """[B] the mean of the values [B, N] of each row's positives."""
-        total = torch.zeros_like(values[:, 0]).index_add_(0, self.row, values[self.row, self.column])
-        return total / self.number
+    def mean(self, values: Tensor, less: Tensor) -> Tensor:
+        """[B] the mean of the values [B, N] of each row's positives, less a number [B] of each row."""
+        kept = values[self.row, self.column] - less[self.row]
+        return torch.zeros_like(less).index_add_(0, self.row, kept) / self.number
 
 
 class Correction(NamedTuple):
@@ -72,8 +72,11 @@ class Correction(NamedTuple):
 
 def corrected_loss(scores: Tensor, correction: Correction, reduction: Reduction) -> Tensor:
     """The loss of scores [B, N], checked: in place, but for small batches, forward mode, graphs and ``torch.func``."""
-    small = correction.is_shift and scores.numel() <= SMALL
-    if small or is_recorded(scores) or checks.has_tangent(scores, correction.scale):
+    if (
+        is_recorded(scores)  # first: a size that is compared bounds the batches of a graph
+        or (correction.is_shift and scores.numel() <= SMALL)
+        or checks.has_tangent(scores, correction.scale)
+    ):
         return _formula(scores, correction, reduction)
     losses, *_ = _InPlace.apply(scores, correction.scale, correction, _factor(scores, correction, reduction))  # type: ignore[no-untyped-call]
     return reduce(losses, reduction)
@@ -270,22 +273,24 @@ def _write_logits(scores: Tensor, correction: Correction, several: Places | None
 def _ahead_of_target(
     logits: Tensor, correction: Correction, several: Places | None
 ) -> tuple[Tensor | None, Tensor | None, Any]:
-    """[B] the positive logit minus the target's mean; 1 for present columns where there are gaps, and their share."""
-    smoothing = correction.smoothing
-    if several is None and not smoothing:
-        return None, None, 0.0
-    own = logits.diagonal(correction.start)
-    mean = own if several is None else several.mean(logits)
+    """[B] the positive logit minus the target's mean; 1 for present columns where there are gaps, and their share.
+
+    Sums are taken of differences, so that large logits lose no digits; smoothing subtracts each row's largest in place.
+    """
+    smoothing, own = correction.smoothing, logits.diagonal(correction.start)
     if not smoothing:
-        return own - mean, None, 0.0
+        return None if several is None else -several.mean(logits, own), None, 0.0
     number: Any = logits.shape[1]
-    there, total = None, logits.sum(-1)
-    if correction.classes is not None or not checks.read(total.amin())[0] > -math.inf:
+    there = None
+    if correction.classes is not None or not checks.read(logits.amin())[0] > -math.inf:
         there = torch.gt(logits, -math.inf, out=torch.empty_like(logits))
         number = there.sum(-1, keepdim=True)
-        total = logits.clamp_min(torch.finfo(logits.dtype).min).mul_(there).sum(-1)
-    over_all = (total.unsqueeze(-1) / number).squeeze(-1)
-    return own - (1 - smoothing) * mean - smoothing * over_all, there, smoothing / number
+    logits -= logits.amax(-1, keepdim=True)
+    total = (logits if there is None else logits.masked_fill(there == 0, 0)).sum(-1, keepdim=True)
+    ahead = smoothing * (own - (total / number).squeeze(-1))
+    if several is not None:
+        ahead -= (1 - smoothing) * several.mean(logits, own)
+    return ahead, there, smoothing / number
 
 
 def _blocks(scores: Tensor, most: int | None = None) -> Iterator[tuple[int, int]]:

@@ -7,12 +7,21 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp.functional import _batch
-from sumexp.functional._arguments import Correct, Reduction, divided, for_sums, law_fault, precision, reduce, unit
+from sumexp.functional._arguments import (
+    Correct,
+    Reduction,
+    divided,
+    for_sums,
+    law_fault,
+    precision,
+    reduce,
+    softmax_loss,
+    unit,
+)
 from sumexp.functional._batch import InBatchHits
 
 CELLS, MANY = 1 << 19, 1 << 26
@@ -44,8 +53,8 @@ def linear_in_batch(
 
     Scores are made block by block, and so are their gradients: in the same pass for the mean or the sum of rows, again
     in the backward pass for the symmetric loss, for ``none`` and in float16. Memory is that of the vectors, of their
-    gradients and of one block. There are no second derivatives; for those, several positives or label smoothing take
-    ``in_batch``.
+    gradients and of one block; forward mode, ``torch.func`` and graphs make all scores. There are no second
+    derivatives; for those, several positives or label smoothing take ``in_batch``.
 
     >>> queries, items = torch.eye(2), 2 * torch.eye(2)
     >>> functional.linear_in_batch(queries, items, [5, 8], log_q=torch.tensor([0.25, 0.5]).log())
@@ -61,7 +70,7 @@ def linear_in_batch(
     vectors = {"queries": queries, "items": items}
     queries, items = batch_vectors(queries, items, temperature, normalize)
     size, columns = queries.shape[0], items.shape[0]
-    if checks.is_traced(queries):
+    if checks.is_traced(queries) or checks.has_tangent(queries, items):
         options = _batch.Options(correct, hits, 0.0, 1.0, symmetric, reduction)
         return _batch.batch_loss(queries @ items.T, ids, log_q, options, None, row_ids, row_log_q)
     checks.choice("correct", correct, _batch.CORRECTIONS)
@@ -138,12 +147,12 @@ def linear_cross_entropy(
             )
         class_bias = class_bias.reshape(-1).to(precision(scores))
         class_bias = divided(class_bias, temperature.reshape(()) if isinstance(temperature, Tensor) else temperature)
-    if checks.is_traced(hidden):
+    if checks.is_traced(hidden) or checks.has_tangent(hidden, weight, class_bias):
         logits = for_sums(hidden @ weight.T)
         logits = logits if class_bias is None else logits + class_bias
-        logits = logits if law is None else logits - law
-        return F.cross_entropy(logits, target, reduction=reduction)
-    loss = _loss(hidden, weight, class_bias, [_Half(target, law, True, None)], reduction)
+        loss = softmax_loss(logits if law is None else logits - law, target, reduction)
+    else:
+        loss = _loss(hidden, weight, class_bias, [_Half(target, law, True, None)], reduction)
     _check(loss, vectors, class_bias, target, log_q=law)
     return loss
 
@@ -187,11 +196,12 @@ def batch_vectors(
 
 def _scaled(queries: Tensor, items: Tensor, temperature: float | Tensor, normalize: bool) -> tuple[Tensor, Tensor]:
     """Vectors whose products are the scores: of unit length if asked for, and divided by the temperature."""
-    kind = queries.device.type
-    if kind != "meta" and torch.is_autocast_enabled(kind):
+    kind, double = queries.device.type, torch.float64 in (queries.dtype, items.dtype)  # which no autocast rounds
+    if kind != "meta" and torch.is_autocast_enabled(kind) and not double:
         items = items.to(torch.get_autocast_dtype(kind))
     elif queries.dtype != items.dtype:
-        raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(), or use autocast")
+        instead = "" if double else ", or use autocast"
+        raise ValueError(f"the vectors are {queries.dtype} and {items.dtype}: move one by .to(){instead}")
     if normalize:
         queries, items = unit(queries), unit(items)
     scores, scale = _batch._temperature(queries, temperature)

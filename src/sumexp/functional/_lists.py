@@ -23,7 +23,7 @@ def listnet(logits: Tensor, targets: checks.Values, *, reduction: Reduction = "m
 
     Args:
         logits: [B, L]; -inf for an item that cannot be, unless it is relevant.
-        targets: [B, L] bool, or gains >= 0, which are normalised in float64; at least one is positive.
+        targets: [B, L] bool, or gains >= 0, constants that are normalised in float64; at least one is positive.
         reduction: ``mean``, ``sum`` or ``none``.
 
     Raises:

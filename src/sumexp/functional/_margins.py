@@ -37,7 +37,8 @@ def equalised(negative_log_prior: checks.Values, exponent: float = 1.0) -> Tenso
     Source: Rawat et al., section 2.1; Tan et al. (2020).
     """
     checks.argument("exponent", exponent, float)
-    return exponent * checks.logs("negative_log_prior", negative_log_prior)
+    log_prior = checks.logs("negative_log_prior", negative_log_prior)
+    return exponent * (log_prior if exponent else log_prior.masked_fill(log_prior == -math.inf, 0))  # 0^0 is 1
 
 
 def logit_adjusted(positive_log_prior: checks.Values, negative_log_prior: checks.Values) -> Tensor:

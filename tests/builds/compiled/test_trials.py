@@ -12,6 +12,7 @@ from torch import Tensor
 from sumexp import functional, nn, samplers
 from sumexp.distributions import PerturbArgmax, PerturbSoftmax
 from sumexp.perturb import Gaussian, Gumbel, Logistic
+from tests import calls
 from tests.accelerator.functions import LAWS
 from tests.builds.compiled import trials
 from tests.calls import Call
@@ -74,7 +75,7 @@ def test_draws_of_a_graph_follow_the_law() -> None:
     torch._dynamo.reset()
     draws: list[tuple[Any, Tensor]] = [
         (lambda law=law: law.sample((20_000,)), law.log_prob(range(6)).exp())
-        for law in (trials.CATEGORICAL, trials.MIXTURE, samplers.LogUniform(6))
+        for law in (trials.CATEGORICAL, calls.SAMPLERS["Mixture"](trials.RISING.exp()), samplers.LogUniform(6))
     ]
     for noise in (Gumbel(), Gaussian(), Logistic()):
         for law in (PerturbArgmax(trials.RISING, noise), PerturbSoftmax(trials.RISING, 0.5, noise)):
