@@ -151,21 +151,20 @@ def test_names_are_names_and_no_patterns(
     assert counts(tmp_path / f"{name}{suffix}").tolist() == [5, 3]
     monkeypatch.chdir(tmp_path)
     assert counts(Path(f"{name}{suffix}")).tolist() == [5, 3]
+    with pytest.raises(AuditError, match="its name is not in UTF-8"):
+        counts(Path(f"{name}{suffix}").rename(tmp_path / f"\udcff{suffix}"))
 
 
 @pytest.mark.parametrize(
     "name, text",
     [
-        ("a.tsv", "word\tcount\na,b\t5\nc,d,e\t3\n"),
-        ("a.csv", '\ufeffitem;count\r\n"a;b";5\r\n<script>;3\r\n'),
-        ("a.csv", "item|count\n1|3\n0|5\n"),
-        ("A.CSV", "item,count\n1,3\n0,5\n"),
-        ("a.csv", "count, item\n3, 1 \n 5, 0\n"),
+        ("a.tsv", "word\tcount\na,b\t5\nc,d,e\t3\n"), ("a.csv", '\ufeffitem;count\r\n"a;b";5\r\n<script>;3\r\n'),
+        ("a.csv", "item|count\n1|3\n0|5\n"), ("A.CSV", "item,count\n1,3\n0,5\n"),
+        ("a.csv", "count, item\n3, 1 \n 5, 0\n"), ("a.csv", "label,v\n" + "0,7\n" * 4 + "0.00,7\n" + "1.0,8\n" * 3),
         ("a.csv", "label\n" + "0.0\n" * 5 + "1.0\n" * 3),  # as pandas writes numbers where one was missing
-        ("a.csv", "label,v\n" + "0,7\n" * 4 + "0.00,7\n" + "1.0,8\n" * 3),
-        ("a.csv", "item,count\n1.00,3\n0.00,5.0\n"),
+        ("a.csv", "item,count\n1.00,3\n0.00,5.0\n"), ("a.csv", "label,item_id,count\nx,1,3\nx,0,5\n"),
     ],
-)
+)  # fmt: skip
 def test_separators_blanks_and_names_of_files_are_no_guess(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(text)
     assert counts(tmp_path / name).tolist() == [5, 3]
@@ -216,7 +215,7 @@ def test_ids_that_are_no_rows_or_could_be_two_columns_are_named(
         inputs.tally(path, ids="c")
     path.write_text("0,30\n1,10\n")
     assert inputs.tally(path, "2", "counts", ids="1").counts.tolist() == [30, 10]
-    path.write_text("genre,count\nrock,3\nfolk,4\nall,7\n")
+    path.write_text("genre,count\nrock,3\nall,7\nfolk,4\n")
     assert "; 'all' has as many as all others: is it their total?, in the order" in inputs.tally(path).says
     path.write_text("genre,count\nrock,3\nfolk,4\n")
     assert inputs.tally(path).says.endswith("ids are 'genre', in the order of the file (rock: 3, folk: 4)")
@@ -293,13 +292,18 @@ def test_a_first_line_that_may_be_a_label_is_asked_for(tmp_path: Path) -> None:
     """The first word was taken for a header that is not there, and lost."""
     path = tmp_path / "words.csv"
     path.write_text("the\nof\nthe\nand\n")
-    with pytest.raises(AuditError, match=r"begins with 'the': is that a name or a label\? say --header or --no-header"):
+    with pytest.raises(AuditError, match=r"begins with 'the': names or data\? say --header or --no-header"):
         counts(path, kind="labels")
     assert inputs.tally(path, kind="labels", header=False).counts.tolist() == [2, 1, 1]
     assert inputs.tally(path, kind="labels", header=True).counts.tolist() == [1, 1, 1]
     assert counts(path, "the", "labels").tolist() == [1, 1, 1]
     path.write_text("tags\n7\n7\n5\n")  # words above numbers are names
     assert counts(path, kind="labels")[[5, 7]].tolist() == [1, 2]
+    path.write_text("item,2024\ntea,7\nrice,5\n")  # "item" was a class
+    assert inputs.tally(path, "2024", "counts", header=True).says.endswith("(tea: 7, rice: 5)")
+    path.write_text(",movie\n0,3\n1,3\n2,7\n")  # a log was a table of counts: no two rows of pandas have one number
+    with pytest.raises(AuditError, match="is 'movie' a count for each class or a label for each example"):
+        counts(path, "movie")
 
 
 @pytest.mark.parametrize("suffix, option", [(".html", "counts"), (".json", "scores")])
@@ -315,8 +319,8 @@ def test_no_report_overwrites_what_is_read(
 
 def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
     result = audit(COUNTS, m=4, sampler=np.eye(60)[0], weights="relative")  # one class is left: no push on any group
-    html = write(result, tmp_path / "a#1 50%<b>.html")[1].read_text()
-    assert 'href="./a%231%2050%25%3Cb%3E.json"' in html
+    html = write(result, tmp_path / "a#1 50%<b>\udcff.html")[1].read_text()  # a byte that is not UTF-8
+    assert 'href="./a%231%2050%25%3Cb%3E%FF.json"' in html
     assert "<b>.json" not in html
 
 
@@ -326,27 +330,26 @@ def test_a_report_whose_name_has_signs_finds_its_data(tmp_path: Path) -> None:
         ("a.csv", "count\n3\n-1\n2\n", "line 3: count is '-1'; a count is a whole number from 0"),
         ("a.csv", "3\n1\n", "is 'column0' a count for each class or a label for each example? say --holds counts or"),
         ("a.csv", f"count\n3\n{10**16}\n", f"line 3: count is '{10**16}'; a count is a whole number from 0 to 9e15"),
-        ("a.csv", "label\n0\n0\n-2\n", "line 4: label is '-2'; the classes are 0.."),
+        ("a.csv", "label\n0\n0\n-2\n", "line 4: label is '-2'; the classes are 0.."), ("a.csv", "", "a.csv is empty"),
         ("a.csv", "item;count\n0;3\n1;50.000\n", "line 3: count is '50.000'; a count is a whole number from 0"),
         ("a.csv", "item,count\n0,3\n1,2\n0.0,4\n", "3 rows of counts, but 2 different values of item"),
-        ("a.csv", "\nitem,count\n0,3\n", "a.csv begins with an empty line"),
-        ("a.csv", "", "a.csv is empty"),
-        ("a.csv", "count\n", "a.csv has no rows"),
+        ("a.csv", "\nitem,count\n0,3\n", "a.csv begins with an empty line"), ("a.csv", "count\n", "a.csv has no rows"),
         ("a.csv", "label\n2\n2\n0\nn/a\n", "line 5: label is 'n/a'; most labels are whole numbers"),
         ("a.csv", "item,count\na,3\na,4\n", "2 rows of counts, but 1 different values of item"),
-        ("a.csv", "item,count\na,3\nb\n", "cannot be read as a table"),
+        ("a.csv", "item,count\na,3\nb\n", "cannot be read as a table"), ("a.xls", "1", "ends in '.xls'"),
         ("a.csv.gz", "1", "ends in '.gz'; give .csv, .tsv, .parquet or .npy, unpacked"),
-        ("a.csv", "count\n3\n\n4\n", "line 3: count is empty"),
+        ("a.csv", "count\n3\n\n4\n", "line 3: count is empty"), ("a.parquet", "1", "cannot be read as a table"),
         ("a.csv", "x,y\n1,2\n", "has the columns x, y; say which with --column"),
         ("a.csv", "0,5\n1,3\n", "has the columns 1 to 2, without names; say which with --column"),
-        ("a.csv", ",0\n0,5\n1,3\n", "has the columns column0, 0; say which with --column"),  # pandas' Series.to_csv
-        ("a.xls", "1", "ends in '.xls'"),
+        ("a.csv", ",0\n0,5\n1,3\n", "has the columns column0, 0; say which with --column"),
         ("a.npy", "1", "is no array in NumPy's format: it is another file, or holds objects"),
-        ("a.parquet", "1", "cannot be read as a table"),
         ("a.csv", '"' + "x" * 140_000 + '",count\na,3\n', "has a first line of more than 131,072 characters"),
         ("a.csv", "count,count\n3,4\n5,6\n", "has 2 columns 'count'; rename all but one"),
+        *(("a.csv", f"{x},item_id,n\n2,0,6\n0,1,3\n", f"{x} and item_id could be the ids") for x in ("item", "tag")),
+        *(("a.csv", x + "\n6,3\n4,2\n", f"begins with '{x}': names or") for x in ("item,2024", "index,0", "0,1", "0")),
+        ("a.csv", "item,count\n" + "a,3\n" * 30_000 + '"b,1\n', "Line: 30002: Value with unterminated quote found."),
     ],
-)
+)  # fmt: skip
 def test_a_bad_file_is_one_line_and_code_1(
     name: str, text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -402,11 +405,13 @@ def test_a_closed_pipe_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_column_of_lists_is_no_column_of_labels(tmp_path: Path) -> None:
-    """Each different list was taken for a class."""
-    with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT unnest([[1, 2], [0], [0]]) AS label) TO '{tmp_path}/a.parquet'")
-    with pytest.raises(AuditError, match=r"label is INTEGER\[\], several values a row"):
-        counts(tmp_path / "a.parquet")
+    """Each different list was taken for a class; true and false for the counts 1 and 0."""
+    cases = ("[[1, 2], [0]]", "label is INTEGER[], several values"), ("[true, false]", "count is BOOLEAN; a count")
+    for values, message in cases:
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY (SELECT unnest({values}) AS {message.split()[0]}) TO '{tmp_path}/a.parquet'")
+        with pytest.raises(AuditError, match=re.escape(message)):
+            counts(tmp_path / "a.parquet")
 
 
 def test_keys_are_no_classes(tmp_path: Path) -> None:
@@ -430,45 +435,48 @@ def test_what_float64_cannot_solve_elsewhere_takes_no_answer_away() -> None:
 def test_other_columns_may_have_one_name(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,x,count\n1,2,3\n3,2,5\n")
     assert counts(tmp_path / "a.csv").tolist() == [3, 5]
-    (tmp_path / "a.csv").write_text("count,count\n3,4\n5,6\n")
-    assert counts(tmp_path / "a.csv", "count_1").tolist() == [4, 6]  # as DuckDB calls it
+    (tmp_path / "a.csv").write_text("item,clicks,clicks\n0,3,4\n1,5,6\n")
+    assert counts(tmp_path / "a.csv", "clicks_1", "counts").tolist() == [4, 6]  # as DuckDB calls it
+    with pytest.raises(AuditError, match="has 2 columns 'clicks'; rename all but one"):
+        counts(tmp_path / "a.csv", "clicks", "counts")
 
 
 @pytest.mark.parametrize(
     "extra, message",
     [
-        ([], "m is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"),
-        (["-m", 2, "--column", "price"], "no column 'price'"),
-        (["-m", 2, "--classes", 7], "60 rows, one for each class, but classes is 7"),
-        (["-m", 2, "--classes", 0], "classes is 0; it must be a whole number >= 1"),
-        (["-m", 2, "--ids", ""], "no other column ''"),  # as an empty variable of a shell
-        (["-m", 2, "--sampler", ""], "no sampler ''"),
-        (["-m", 2, "--output", "r.pdf"], "must end in .html"),
-        (["-m", 2, "--output", "/nowhere/r.html"], "there is no folder /nowhere"),
-        (["-m", 2, "--ids", "item", "--scores", "none.npy"], "there is no file none.npy"),
-        (["-m", 2, "--sampler", "zipf"], "no sampler 'zipf'"),
-        (["-m", 2, "--temperature", 0], "--temperature does nothing without --scores, --embeddings or --cosine"),
-        (["-m", 2, "--examples", 9], "--examples does nothing without --scores or --embeddings"),
-        (["-m", 2, "--candidates", 9], "--candidates does nothing without --sampled"),
-        (["-m", 2, "--candidates-from", "unigram"], "--candidates-from does nothing without --sampled"),
-        (["-m", 2, "--cosine", "--scores", "s.npy"], "--cosine needs --temperature, by which the training divides"),
-        (["-m", 2, "--scores", "s.npy", "--seed", 1], "--seed does nothing without an assumed truth"),
-        (["-m", 2, "--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
-        (["-m", 2, "--scheme", "siglip", "--cosine"], "--cosine is not known for --scheme siglip"),
-        (["-m", 2, "--scheme", "baseline", "--hits", "keep"], "baseline means weights negatives with hits masked"),
+        (["--column", "price"], "no column 'price'"), (["--ids", ""], "no other column ''"),
+        (["--classes", 7], "60 rows, one for each class, but classes is 7"), (["--sampler", ""], "no sampler ''"),
+        (["--classes", 0], "classes is 0; it must be a whole number >= 1"),
+        (["--output", "r.pdf"], "must end in .html"), (["--output", "/nowhere/r.html"], "there is no folder /nowhere"),
+        (["--ids", "item", "--scores", "none.npy"], "there is no file none.npy"),
+        (["--sampler", "zipf"], "no sampler 'zipf'"),
+        (["--ids", "item", "--sampler", "union:q.npy"], "union and distinct take a law by its name"),
+        (["--sampler", "uniform", "--batch", 9], "m is 2 and batch 9; the batch changes nothing for this"),
+        (["--sampled", "mrr=.2", "--sampled", "mrr=.7"], "has a metric twice: mrr=.2 mrr=.7; give each once"),
+        (["--temperature", 0], "--temperature does nothing without --scores, --embeddings or --cosine"),
+        (["--examples", 9], "--examples does nothing without --scores or --embeddings"),
+        (["--candidates", 9], "--candidates does nothing without --sampled"),
+        (["--candidates-from", "unigram"], "--candidates-from does nothing without --sampled"),
+        (["--cosine", "--scores", "s.npy"], "--cosine needs --temperature, by which the training divides"),
+        (["--scores", "s.npy", "--seed", 1], "--seed does nothing without an assumed truth"),
+        (["--scheme", "siglip", "--weights", "relative"], "--weights is not known for --scheme siglip"),
+        (["--scheme", "siglip", "--cosine"], "--cosine is not known for --scheme siglip"),
+        (["--scheme", "baseline", "--hits", "keep"], "baseline means weights negatives with hits masked"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_option_is_one_line(
     extra: list[object], message: str, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert message in fails(capsys, table, *extra)
+    assert message in fails(capsys, table, "-m", 2, *extra)
 
 
 def test_a_column_of_ids_holds_labels_which_may_be_1_based(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.csv"
-    for name in ("movie_id", "movieId"):
+    for name in ("movie_id", "MOVIE_ID", "MovieID", "movieId"):
         path.write_text(f"user,{name}\n7,1\n7,2\n8,2\n")
         assert inputs.tally(path, name).counts.tolist() == [0, 1, 2]
+    with pytest.raises(AuditError, match="has a label for each example, and no ids are read: leave --ids out"):
+        inputs.tally(path, name, ids="user")
     np.save(tmp_path / "s.npy", np.zeros((2, 2)))
     line = fails(capsys, path, "--column", "movieId", "-m", 1, "--scores", tmp_path / "s.npy")
     assert line.endswith("must be [examples, 3], one for each class (no label is 0: are the ids 1-based?)")
@@ -478,11 +486,13 @@ def test_cosines_are_at_most_1(table: Path, tmp_path: Path, capsys: pytest.Captu
     """Vectors that were not normalised were multiplied as they stand, and their products taken for cosines."""
     vectors = np.random.default_rng(0).normal(size=(61, 3))
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    for name, values in (("q", unit[:1]), ("i", vectors[1:]), ("u", unit[1:]), ("s", 3 * unit[:1] @ unit[1:].T)):
+    scores = 3 * unit[:1] @ unit[1:].T
+    for name, values in (("q", unit[:1]), ("i", vectors[1:]), ("u", unit[1:]), ("s", scores), ("one", np.ones(()))):
         np.save(tmp_path / f"{name}.npy", values)
     given = [table, "--ids", "item", "-m", 4, "--cosine", "--temperature", 0.1]
     wrong = fails(capsys, *given, "--embeddings", tmp_path / "q.npy", tmp_path / "i.npy")
     assert re.search(r"i.npy has vectors of length .* to .*; for --cosine give unit vectors", wrong)
+    assert "have shapes () and ()" in fails(capsys, *given, "--embeddings", *[tmp_path / "one.npy"] * 2)
     assert "has a score of size 2." in fails(capsys, *given, "--scores", tmp_path / "s.npy")
     main([str(each) for each in (*given, "--embeddings", tmp_path / "q.npy", tmp_path / "u.npy")])
     assert "cosines" in capsys.readouterr().out
@@ -490,5 +500,13 @@ def test_cosines_are_at_most_1(table: Path, tmp_path: Path, capsys: pytest.Captu
 
 def test_an_array_has_no_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "a.npy", np.array([5, 3, 2, 7]))
-    for option in ("--ids", "--column"):
-        assert "has no column 'count'" in fails(capsys, tmp_path / "a.npy", "-m", 2, option, "count")
+    given, q = [str(tmp_path / "a.npy"), "-m", "2"], tmp_path / "q.npy"
+    for lacks, *option in (("column", "--ids", "x"), ("column", "--column", "x"), ("first line", "--no-header")):
+        assert f"has no {lacks}" in fails(capsys, *given, *option)
+    for kind in ("<f8", ">f8", "longdouble"):  # the last two, and words, ended in a traceback
+        np.save(q, np.array([0.4, 0.3, 0.2, 0.1], kind))
+        main([*given, "--sampler", str(q)])
+    printed = capsys.readouterr().out
+    assert printed == printed[: len(printed) // 3] * 3
+    np.save(q, np.array(["a"]))
+    assert "q.npy holds <U1; it must hold real numbers" in fails(capsys, *given, "--sampler", q)

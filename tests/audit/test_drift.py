@@ -225,12 +225,8 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
     for table, right in (("item,count\nc,30\na,2\nd,1\n", [2, 0, 30, 1]), ("item\nc\na\nd\nc\nc\nd\n", [1, 0, 3, 2])):
         assert inputs.served(write("b.csv", table), inputs.tally(named)).counts.tolist() == right
     numbered = write("n.csv", "count\n30\n20\n1\n")
-    assert inputs.served(write("k.csv", "item_id,count\n2,5\n0,7\n4,1\n"), inputs.tally(numbered)).counts.tolist() == [
-        7,
-        0,
-        5,
-        1,
-    ]
+    few = write("k.csv", "item_id,count\n2,5\n0,7\n4,1\n")
+    assert inputs.served(few, inputs.tally(numbered)).counts.tolist() == [7, 0, 5, 1]
     assert inputs.served(write("m.csv", "count\n3\n4\n"), inputs.tally(numbered)).counts.tolist() == [3, 4, 0]
     sorted_ids = write("s.csv", "item_id,count\n2,30\n0,10\n1,20\n")
     assert inputs.served(sorted_ids, inputs.tally(sorted_ids)).counts.tolist() == [10, 20, 30]
@@ -245,6 +241,18 @@ def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture
     assert inputs.served(tmp_path / "i.csv", inputs.tally(named), ids="name").counts.tolist() == [2, 0, 30]
     with pytest.raises(AuditError, match="number and name could be the ids of the classes; say --ids number or name"):
         inputs.served(tmp_path / "i.csv", inputs.tally(named), ids="item")
+    # Ids 0, 1, 2 were "no names", and the options of the training, a log, were forced on a table.
+    gaps, dense = inputs.tally(write("g.csv", "item_id,count\n0,50\n1,10\n5,10\n")), "item_id,count\n1,3\n0,5\n2,4\n"
+    for table in (dense, "user,item_id\n" + "7,0\n" * 5 + "7,1\n" * 3 + "7,2\n" * 4):
+        assert inputs.served(write("d.csv", table), gaps).counts.tolist() == [5, 3, 0, 4]
+    log, options = inputs.tally(write("l.csv", "user,movie\n7,0\n8,1\n"), "movie", "labels"), ("movie", "labels")
+    logs = ("user,movie\n7,1\n8,0\n", [1, 1]), ("movie\n1\n1\n", [0, 2])
+    for table, right in (("movie,count\n0,5\n1,3\n", [5, 3]), *logs):
+        assert inputs.served(write("d.csv", table), log, *options).counts.tolist() == right
+    for path, wrong in ((write("v.csv", "movie,views\n0,5\n1,6\n"), "there once.*; options describe the training"),
+                        (tmp_path / "p.npy", "are these numbers counts or labels")):  # fmt: skip
+        with pytest.raises(AuditError, match=wrong):
+            inputs.served(path, log, *options)
     main([str(named), "-m", "2", "--weights", "relative", "--serving", str(tmp_path / "b.csv")])
     assert "3 % of the labels belong to classes that training never had" in capsys.readouterr().out
 

@@ -41,14 +41,11 @@ def one_by_one(rows: Rows) -> Rows:
 @pytest.mark.parametrize(
     "sampler, weights, table, many, most",
     [
-        ("within-batch", "importance", None, 500, 1500),
-        ("log-uniform", "importance", None, 30, 4700),
-        ("log-uniform", "none", None, 30, 4700),
-        ("union:log-uniform", "none", None, 30, 4700),
-        ("distinct:log-uniform", "importance", None, 30, 4700),
-        ("within-batch", "relative", noisy(), 30, 4000),
+        ("within-batch", "importance", None, 500, 1500), ("log-uniform", "importance", None, 30, 4700),
+        ("log-uniform", "none", None, 30, 4700), ("union:log-uniform", "none", None, 30, 4700),
+        ("distinct:log-uniform", "importance", None, 30, 4700), ("within-batch", "relative", noisy(), 30, 4000),
     ],
-)
+)  # fmt: skip
 def test_rows_of_lots_are_their_classes(
     sampler: str, weights: Weights, table: Floats | None, many: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,31 +67,36 @@ def test_scores_decide() -> None:
 def test_embeddings_and_a_temperature_are_scores() -> None:
     generator = np.random.default_rng(0)
     queries, items = generator.normal(size=(2, 4)), generator.normal(size=(200, 4))
-    first = audit(COUNTS, weights="none", m=7, scores=(queries, items), temperature=0.5)
     second = audit(COUNTS, weights="none", m=7, scores=queries @ items.T * 2)
-    assert first.scheme.kl == pytest.approx(second.scheme.kl, rel=1e-9)
+    temperatures: tuple[Any, ...] = (0.5, torch.tensor(0.5), torch.nn.Parameter(torch.tensor(0.5)), np.array(0.5))
+    for half in temperatures:
+        first = audit(COUNTS, weights="none", m=7, scores=(queries, items), temperature=half)
+        assert first.scheme.kl == pytest.approx(second.scheme.kl, rel=1e-9)
+
+
+def test_tensors_of_types_that_numpy_lacks_are_read() -> None:
+    """In float8, and with a sign that torch notes in a bit."""
+    q, given = torch.tensor([4.0, 2.0, 1.0, 1.0]) / 8, {"m": 2, "scores": torch.zeros(1, 4)}
+    narrow, negative = q.to(torch.float8_e4m3fn), torch.complex(0 * q, -q).conj().imag
+    laws = (8 * q, q), (8 * negative, negative), ((8 * q).to(narrow.dtype), narrow)
+    assert len({audit(counts, sampler=law, **given).scheme.kl for counts, law in laws}) == 1  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     "given, fault",
     [
-        ({"weights": "added"}, "log q added"),
-        ({"weights": "none"}, "no correction"),
+        ({"weights": "added"}, "log q added"), ({"weights": "none"}, "no correction"),
         ({"weights": "importance"}, "log q on the negatives only"),
         ({"weights": "relative", "hits": "mask", **THREE}, "masked hits with relative weights"),
         ({"weights": "relative", **UNION}, "hits kept in a set"),
-        (
-            {"weights": "relative", "sampler": "within-batch-union", "hits": "mask", "log_q": np.log(PRIOR)},
-            "a table of other probabilities",
-        ),
+        ({"weights": "relative", "sampler": "within-batch-union", "hits": "mask", "log_q": np.log(PRIOR)},
+         "a table of other probabilities"),
         ({"weights": "relative", "log_q": -np.log(PRIOR)}, "log q added"),
         ({"weights": "relative", "log_q": np.log(COUNTS + 50.0)}, "a table of other probabilities"),
-        (
-            {"weights": "relative", "sampler": torch.tensor([0.0] * 100 + [0.01] * 100, dtype=torch.float64)},
-            "classes never drawn",
-        ),
+        ({"weights": "relative", "sampler": torch.tensor([0.0] * 100 + [0.01] * 100, dtype=torch.float64)},
+         "classes never drawn"),
     ],
-)
+)  # fmt: skip
 def test_each_known_fault_is_found(given: dict[str, Any], fault: str) -> None:
     assert fault in found(audit(**{"counts": COUNTS, "m": 31, **given}))
 
@@ -252,56 +257,47 @@ def test_an_array_a_sampler_of_the_package_and_a_function_are_laws() -> None:
     assert [given, called] == pytest.approx([named, named], rel=1e-3)
 
 
+def bad(**options: Any) -> Callable[[], object]:
+    return lambda: audit(COUNTS, **{"m": 5, **options})
+
+
 BAD: list[tuple[Callable[[], object], str]] = [
-    (lambda: audit(np.array([3, -1, 2]), m=3), r"counts\[1\] is -1"),
-    (lambda: audit(np.array([3.0, 1.5]), m=3), r"counts\[1\] is 1.5; counts are whole numbers"),
-    (lambda: audit(np.array([], dtype=np.int64), m=3), "0 of 0 classes have a count"),
-    (lambda: audit(np.array([[1, 2]]), m=3), r"counts have shape \(1, 2\)"),
+    (lambda: audit(np.array([3, -1, 2]), m=3), r"counts\[1\] is -1"), (lambda: audit("counts", m=3), "counts is str"),  # type: ignore[arg-type]
+    (lambda: audit(np.array([3.0, 1.5]), m=3), r"counts\[1\] is 1.5; counts are whole numbers"), (bad(m=0), "m is 0"),
+    (lambda: audit(np.array([], dtype=np.int64), m=3), "0 of 0 classes have a count"), (bad(seed=-1), "seed is -1"),
+    (lambda: audit(np.array([[1, 2]]), m=3), r"counts have shape \(1, 2\)"), (bad(hits="drop"), "hits is 'drop'"),
     (lambda: audit(np.array([7, 0]), m=3), "1 of 2 classes have a count above 0"),
-    (lambda: audit("counts", m=3), "counts is str"),  # type: ignore[arg-type]
-    (lambda: audit(np.array(["a", "b"]), m=3), "counts are <U1"),
-    (lambda: audit(COUNTS), "m is not given"),
-    (lambda: audit(COUNTS, m=0), "m is 0"),
-    (lambda: audit(COUNTS, m=5, batch=5), "within a batch of 5 there are 4 negatives"),
-    (lambda: audit(COUNTS, m=5, sampler="mixed"), "mixed negatives need batch"),
+    (lambda: audit(np.array(["a", "b"]), m=3), "counts are <U1"), (bad(sampler="mixed"), "mixed negatives need batch"),
+    (lambda: audit(COUNTS), r"pass the negatives per example \(-m 255\) or the batch size \(--batch 256\)"),
+    (bad(batch=5), "within a batch of 5 there are 4 negatives"), (bad(weights="heavy"), "weights is 'heavy'"),
     (lambda: audit(COUNTS, batch=5, sampler="mixed"), "mixed negatives need batch"),
-    (lambda: audit(COUNTS, m=5, sampler="zipf"), "no sampler 'zipf'; there are uniform"),
-    (lambda: audit(COUNTS, m=5, sampler="unigram:x"), "the power of unigram is 'x'"),
-    (lambda: audit(COUNTS, m=500, sampler="distinct:uniform"), "there are no 500 distinct negatives"),
-    (lambda: audit(COUNTS, m=5, weights="heavy"), "weights is 'heavy'"),  # type: ignore[arg-type]
-    (lambda: audit(COUNTS, m=5, weights="arrival"), "they need a sampler distinct:LAW"),
-    (
-        lambda: audit(COUNTS, m=199, weights="arrival", hits="mask", sampler="distinct:uniform"),
-        r"m is 199, with 200 classes that can be drawn; arrival needs m \+ 2",
-    ),
-    (lambda: audit(COUNTS, m=5, hits="drop"), "hits is 'drop'"),  # type: ignore[arg-type]
-    (lambda: audit(COUNTS, m=5, hits="redraw", sampler="union:uniform"), "not drawn again"),
-    (lambda: audit(COUNTS, m=5, sampler=torch.full((200,), 0.1)), "sums to 20"),
-    (lambda: audit(COUNTS, m=5, sampler=lambda ids: torch.zeros(3)), r"gives shape \(3,\) for 200 ids"),
-    (lambda: audit(COUNTS, m=5, sampler=lambda ids: torch.zeros(200)), "sums to"),
-    (lambda: audit(COUNTS, m=5, sampler=LogUniform(7)), "the sampler has 7 classes, the counts 200"),
-    (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.zeros(3)), r"log_q has shape \(3,\)"),
-    (lambda: audit(COUNTS, m=5, weights="relative", log_q=np.full(200, -math.inf)), "log_q is -inf for class 0"),
-    (lambda: audit(COUNTS, m=5, weights="relative", log_q="clipped:2"), "the least probability of clipped is '2'"),
-    (lambda: audit(COUNTS, m=5, weights="relative", log_q="sketch"), "log_q is 'sketch'; give .classes. numbers"),
-    (lambda: audit(COUNTS, m=5, scores=np.zeros((2, 3))), r"scores have shape \(2, 3\)"),
-    (lambda: audit(COUNTS, m=5, scores=np.full((1, 200), math.nan)), "the score of example 0 for class 0 is nan"),
-    (lambda: audit(COUNTS, m=5, scores=np.zeros((1, 200)), temperature=0), "temperature is 0"),
-    (lambda: audit(COUNTS, m=5, scores=(np.zeros((1, 2)), np.zeros((7, 2)))), "embeddings have shapes"),
-    (lambda: audit(COUNTS, m=5, log_q=np.zeros(200)), "weights 'none' subtract nothing from the logits"),
-    (lambda: audit(COUNTS, m=5, weights="relative", log_q=["a"] * 200), "log_q are <U1"),
-    (lambda: audit(COUNTS, m=5, scores=[["a"] * 200]), "scores are <U1; they must be real numbers"),
-    (lambda: audit(COUNTS, m=5, scores=np.zeros((1, 200)) + 1j), "scores are complex128"),
-    (lambda: audit(COUNTS, m=5, scores=scores(), examples=0), "examples is 0"),
-    (lambda: audit(COUNTS, m=5, seed=-1), "seed is -1"),
-    (lambda: audit(COUNTS, m=5, scores=scores(), temperature=1e-3), "span .* nats at temperature 0.001"),
+    (bad(sampler="zipf"), "no sampler 'zipf'; there are uniform"), (bad(sampler=torch.full((200,), 0.1)), "sums to 20"),
+    (bad(sampler="unigram:x"), "the power of unigram is 'x'"), (bad(sampler=lambda ids: torch.zeros(200)), "sums to"),
+    (bad(m=500, sampler="distinct:uniform"), "there are no 500 distinct negatives"),
+    (bad(weights="arrival"), "they need a sampler distinct:LAW"), (bad(scores=scores(), examples=0), "examples is 0"),
+    (bad(m=199, weights="arrival", hits="mask", sampler="distinct:uniform"), r"m is 199, .*; arrival needs m \+ 2"),
+    (bad(hits="redraw", sampler="union:uniform"), "not drawn again"),
+    (bad(sampler=lambda ids: torch.zeros(3)), r"gives shape \(3,\) for 200 ids"),
+    (bad(sampler=LogUniform(7)), "the sampler has 7 classes, the counts 200"),
+    (bad(weights="relative", log_q=np.zeros(3)), r"log_q has shape \(3,\)"),
+    (bad(weights="relative", log_q=np.full(200, -math.inf)), "log_q is -inf for class 0"),
+    (bad(weights="relative", log_q="clipped:2"), "the least probability of clipped is '2'"),
+    (bad(weights="relative", log_q="sketch"), "log_q is 'sketch'; give .classes. numbers"),
+    (bad(scores=np.zeros((2, 3))), r"scores have shape \(2, 3\)"),
+    (bad(scores=np.full((1, 200), math.nan)), "the score of example 0 for class 0 is nan"),
+    (bad(scores=np.zeros((1, 200)), temperature=0), "temperature is 0"),
+    (bad(scores=scores(), temperature=True), "temperature is True; it must be a positive num"),
+    (bad(scores=(np.zeros((1, 2)), np.zeros((7, 2)))), "embeddings have shapes"),
+    (bad(log_q=np.zeros(200)), "weights 'none' subtract nothing from the logits"),
+    (bad(weights="relative", log_q=["a"] * 200), "log_q are <U1"),
+    (bad(scores=[["a"] * 200]), "scores are <U1; they must be real numbers"),
+    (bad(scores=np.zeros((1, 200)) + 1j), "scores are complex128"),
+    (bad(seed=None), "seed is None; it must be a whole number"),
+    (bad(scores=scores(), temperature=1e-3), "span .* nats at temperature 0.001"),
     (lambda: audit(np.array([2**52, 2**52, 2**52]), m=5), "the counts add up to 1.35e\\+16"),
     (lambda: audit(np.array([2**63 + 5, 4], dtype=np.uint64), m=5), r"counts\[0\] is 9223372036854775813"),
-    (lambda: audit(COUNTS, m=5, sampler=lambda ids: 1 // 0), "the sampler fails for the ids 0..199: ZeroDivision"),
-    (
-        lambda: audit(COUNTS, m=5, hits="redraw", sampler=np.eye(200)[0]),
-        "as a label it leaves no negative to draw again",
-    ),
+    (bad(sampler=lambda ids: 1 // 0), "the sampler fails for the ids 0..199: ZeroDivision"),
+    (bad(hits="redraw", sampler=np.eye(200)[0]), "as a label it leaves no negative to draw again"),
     (lambda: audit(COUNTS, sampler="cross-batch:", batch=8), "cross-batch needs a whole number of kept"),
     (lambda: audit(COUNTS, sampler="cross-device:0", batch=8), "not '0'"),
     (lambda: audit(COUNTS, sampler="cross-device:2", m=9), "cross-device:2 needs batch"),
@@ -311,13 +307,13 @@ BAD: list[tuple[Callable[[], object], str]] = [
     (lambda: drift.measure(COUNTS, np.full(200, 0.5)), r"serving\[0\] is 0.5"),
     (lambda: drift.measure(COUNTS, np.zeros(200)), "serving holds no label"),
     (lambda: drift.measure(COUNTS, np.append(np.zeros(200), 7.0)), "0 of the labels served are of classes that"),
-    (lambda: audit(COUNTS, m=4, temperature=0), "temperature is 0, but there are no scores"),
+    (bad(temperature=0), "temperature is 0, but there are no scores"),
     (lambda: audit(np.ma.array(COUNTS), m=4), "counts is a masked array, whose mask would be lost"),
     (lambda: audit(torch.from_numpy(COUNTS).to_sparse(), m=4), "counts has the layout torch.sparse_coo"),
-    (lambda: audit(COUNTS, m=4, scores=torch.zeros(1, 200, device="meta")), "scores is on the device meta"),
-    (lambda: audit(COUNTS, m=4, scores=(scores(),) * 3), "embeddings are 3 arrays; give two"),  # type: ignore[arg-type]
-    (lambda: audit(COUNTS, m=4, sampler=np.ma.array(np.ones(200) / 200)), "the law q is a masked array"),
-]
+    (bad(scores=torch.zeros(1, 200, device="meta")), "scores is on the device meta"),
+    (bad(scores=(scores(),) * 3), "embeddings are 3 arrays; give two"),
+    (bad(sampler=np.ma.array(np.ones(200) / 200)), "the law q is a masked array"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("call, message", BAD)

@@ -187,18 +187,17 @@ def test_a_named_loss_is_an_audit() -> None:
     [
         ({"scheme": "tilted"}, "no scheme 'tilted'; there are baseline, refined, binary, gbce:T, siglip, hard:BETA"),
         ({"scheme": "hard"}, "the hardness of hard is ''; it is a number from 0 to 20, as in hard:1"),
-        ({"scheme": "hard:25"}, "the hardness of hard is '25'"),
+        ({"scheme": "hard:25"}, "the hardness of hard is '25'"), ({"scheme": "siglip:2"}, "no scheme 'siglip:2'"),
         ({"scheme": "hard:1", "hits": "mask"}, "in the loss hard they are keep"),
-        ({"scheme": "siglip:2"}, "no scheme 'siglip:2'"),
         ({"scheme": "gbce"}, "the calibration of gbce is ''; it is a number from 0 to 1"),
-        ({"scheme": "gbce:2"}, "the calibration of gbce is '2'"),
+        ({"scheme": "gbce:2"}, "the calibration of gbce is '2'"), ({"scheme": "binary", "m": None}, "m is not given"),
         ({"scheme": "gbce:1", "sampler": "log-uniform"}, "the negatives of gbce are uniform"),
         ({"scheme": "refined", "hits": "keep"}, "in the loss refined they are mask"),
         ({"scheme": "binary", "sampler": "union:uniform", "hits": "keep"}, "known only for negatives drawn one by one"),
         ({"scheme": "binary", "sampler": np.array([0.5, 0.5, 0.0])}, "1 classes with labels are never negatives"),
-        ({"scheme": "binary", "m": None}, "m is not given"),
+        ({"scheme": "binary", "temperature": 0.1}, "temperature is 0.1, but there are no scores"),
     ],
-)
+)  # fmt: skip
 def test_bad_schemes_are_one_line(given: dict[str, Any], message: str) -> None:
     with pytest.raises(AuditError, match=message):
         learned(COUNTS, **{"m": 2, **given})

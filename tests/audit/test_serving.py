@@ -105,5 +105,5 @@ def test_the_line_says_what_cosines_need() -> None:
     assert (uniform.instead, uniform.fix) == (False, "lower T to 0.488 or less")
     assert (line(0.4).found, line(0.4).says.endswith("the counts do not rule out T = 0.4")) == (False, True)
     assert not line(None).found
-    with pytest.raises(AuditError, match="temperature is 0; it must be positive"):
+    with pytest.raises(AuditError, match="temperature is 0; it must be a positive number"):
         line(0)

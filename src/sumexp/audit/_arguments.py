@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp.audit._rows import posteriors
 from sumexp.audit._setup import AuditError
 
 Floats = NDArray[np.float64]
@@ -66,6 +67,15 @@ def as_scores(scores: Numbers | tuple[Numbers, Numbers], classes: int) -> NDArra
     return np.asarray(queries.astype(np.float64) @ items.astype(np.float64).T)
 
 
+def as_laws(scores: Numbers | tuple[Numbers, Numbers] | None, temperature: float | None, classes: int) -> Floats | None:
+    """The truths by the scores, [examples, classes], None without scores."""
+    if scores is not None:
+        return posteriors(as_scores(scores, classes), 1.0 if temperature is None else temperature, classes)
+    if temperature is not None:
+        raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
+    return None
+
+
 def real_array(name: str, values: object) -> NDArray[Any]:
     """An array of real numbers, of a tensor, an array or a list."""
     if not isinstance(values, Tensor | np.ndarray | list | tuple):
@@ -73,8 +83,9 @@ def real_array(name: str, values: object) -> NDArray[Any]:
     try:
         checks.check_unmasked(name, values)
         if isinstance(values, Tensor):
-            values = checks.held(name, checks.tensor(name, values)).detach().cpu()
-            values = values.float() if values.dtype == torch.bfloat16 else values
+            values = checks.held(name, checks.tensor(name, values)).detach().cpu().resolve_conj().resolve_neg()
+            if values.is_floating_point() and values.dtype != torch.float64:  # NumPy has no bfloat16, nor float8
+                values = values.float()
         array = np.asarray(values)
     except ValueError as error:
         raise AuditError(str(error) if name in str(error) else f"{name}: {error}") from error

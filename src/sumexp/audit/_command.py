@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-import torch
 
 from sumexp.audit import inputs
 from sumexp.audit._report import write
@@ -61,8 +60,8 @@ def parser() -> argparse.ArgumentParser:
     add("--embeddings", type=Path, nargs=2, metavar=("QUERIES", "ITEMS"), help="embeddings of both towers, .npy")
     add("--temperature", type=float, help="temperature by which the scores are divided (default: 1, but for cosines)")
     add("--cosine", action="store_true", help="scores are cosines: which temperatures can represent log P")
-    add("--serving", type=Path, help="such counts of served labels, new classes included: how far they drift")
-    add("--sampled", nargs="+", default=[], metavar="METRIC=VALUE", help="sampled metrics, as in recall@10=.7")
+    add("--serving", type=Path, help="counts or a log of served labels, new classes included: their drift")
+    add("--sampled", nargs="+", action="extend", default=[], metavar="METRIC=VALUE", help="such as recall@10=.7")
     add("--candidates", type=int, help=f"number of those candidates (default: {DEFAULTS['candidates']})")
     add("--candidates-from", metavar="LAW", help=f"their distribution (default: {DEFAULTS['candidates_from']})")
     add("--examples", type=int, help=f"number of scored examples to audit (default: {DEFAULTS['examples']})")
@@ -156,6 +155,8 @@ def _lines(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally
     if options.sampled:
         given = _chosen(options, "candidates", "candidates_from")
         source, sampled = given["candidates_from"], dict(map(_metric, options.sampled))
+        if len(sampled) < len(options.sampled):
+            raise AuditError(f"--sampled has a metric twice: {' '.join(options.sampled)}; give each once")
         law = None if source == "uniform" else law_of(_law(source), counts / counts.sum(dtype=float))
         try:
             found = replace(fitting(sampled, len(counts), given["candidates"], law=law), sampler=source)
@@ -176,14 +177,14 @@ def _scores(options: argparse.Namespace) -> inputs.Numbers | tuple[inputs.Number
         raise AuditError("both scores and embeddings are given; give one of them")
     if options.scores:
         scores = inputs.numbers(options.scores)
-        if options.cosine and scores.dtype.kind in "iuf" and np.abs(scores).max() > 1 + UNIT:
+        if options.cosine and np.abs(scores).max() > 1 + UNIT:
             raise AuditError(f"{options.scores} has a score of size {np.abs(scores).max():.3g}; cosines are at most 1: "
                              "give them before the division by the temperature")  # fmt: skip
         return scores
     if options.embeddings:
         queries, items = (inputs.numbers(path) for path in options.embeddings)
         for path, vectors in zip(options.embeddings, (queries, items), strict=True):
-            norms = np.linalg.norm(vectors, axis=-1) if options.cosine and vectors.dtype.kind in "iuf" else np.ones(1)
+            norms = np.linalg.norm(np.atleast_1d(vectors), axis=-1) if options.cosine else np.ones(1)
             if np.abs(norms - 1).max() > UNIT:
                 raise AuditError(f"{path} has vectors of length {norms.min():.3g} to {norms.max():.3g}; for --cosine "
                                  "give unit vectors")  # fmt: skip
@@ -208,7 +209,9 @@ def _without_effect(options: argparse.Namespace) -> None:
 
 
 def _law(name: str) -> Law:
-    return torch.from_numpy(inputs.numbers(Path(name))) if name.endswith(".npy") else name
+    if name.startswith(("union:", "distinct:")) and name.endswith(".npy") and not Path(name).is_file():
+        raise AuditError(f"{name}: union and distinct take a law by its name, as in distinct:log-uniform")
+    return inputs.numbers(Path(name)) if name.endswith(".npy") else name
 
 
 def _spare(options: argparse.Namespace) -> None:

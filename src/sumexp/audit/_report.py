@@ -40,7 +40,7 @@ def write(audit: Audit, output: Path) -> tuple[Path, Path]:
     for path, text in zip(paths, texts, strict=True):
         draft = path.with_name(f".{path.name}.{os.getpid()}")  # two commands may write one report
         try:
-            draft.write_text(text, "utf-8", newline="")
+            draft.write_text(text, "utf-8", errors="backslashreplace", newline="")  # files may have any name
             draft.replace(path)
         except OSError as error:
             draft.unlink(missing_ok=True)
@@ -58,7 +58,8 @@ def page(audit: Audit, json_name: str) -> str:
         ) from error
     named = {"title": audit.scheme.title, "verdict": audit.verdict, "sentence": audit.sentence, "text": str(audit),
              "advice": audit.change or "change nothing", "json": json_name}  # fmt: skip
-    return PAGE.substitute({name: escape(text) for name, text in named.items()}, figure=figure, url=quote(json_name))
+    url = quote(json_name, errors="surrogateescape")
+    return PAGE.substitute({name: escape(text) for name, text in named.items()}, figure=figure, url=url)
 
 
 def _figure(audit: Audit) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from sumexp.audit._setup import AuditError, Setup
+from sumexp.audit._setup import AuditError, Setup, positive_number
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -155,8 +155,7 @@ def given(counts: NDArray[Any], prior: Floats) -> Rows:
 
 def posteriors(scores: NDArray[Any], temperature: float, classes: int) -> Floats:
     r"""[examples, classes] :math:`\operatorname{softmax}(\text{scores}/\tau)`, the truths by the scores."""
-    if not 0 < temperature < np.inf:
-        raise AuditError(f"temperature is {temperature!r}; it must be positive")
+    temperature = positive_number("temperature", temperature)
     if scores.ndim != 2 or scores.shape[1] != classes or not len(scores):
         raise AuditError(f"scores have shape {scores.shape}; they must be [examples, {classes}], one for each class")
     logits = scores.astype(np.float64) / temperature

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
-from sumexp.audit._arguments import Numbers, as_counts, as_scores, real_array
+from sumexp.audit._arguments import Numbers, as_counts, as_laws, real_array
 from sumexp.audit._effects import ENUMERATED, Effect, Minimum, Truth, effect, minimum
 from sumexp.audit._faults import faults, remedy, right_way
 from sumexp.audit._risks import State
@@ -86,18 +86,14 @@ def audit(
     """
     number = as_counts(counts)
     examples, seed = whole_number("examples", examples, 1), whole_number("seed", seed, 0)
-    if temperature is not None and scores is None:
-        raise AuditError(f"temperature is {temperature!r}, but there are no scores that it could divide: give both")
     prior = number / number.sum(dtype=np.float64)
     table = log_q if log_q is None or isinstance(log_q, str) else real_array("log_q", log_q)
     setup = read_setup(prior, sampler, weights, hits, m, batch, table)
-    laws: Floats | None = None
-    if scores is None:
+    laws = as_laws(scores, temperature, len(number))
+    if laws is None:
         rows = tables.assumed(number, prior, _log_laws(setup), seed)
         truths = [rows.truth(s) for s in SPREADS]
     else:
-        logits = as_scores(scores, len(number))
-        laws = tables.posteriors(logits, 1.0 if temperature is None else temperature, len(number))
         rows, truths = tables.given(number, prior), list(laws[:examples])
     try:
         return _audit(number, prior, setup, rows, truths, laws)

@@ -140,7 +140,7 @@ def read_setup(
         raise AuditError(
             f"m is {m} and batch {batch}; within a batch of {batch} there are {others} negatives: give one"
         )
-    pool, _, size = named.partition(":")
+    pool, colon, size = named.partition(":")
     if pool in ("cross-batch", "cross-device"):
         number_of = "kept" if pool == "cross-batch" else "devices"
         try:
@@ -155,6 +155,10 @@ def read_setup(
         others = joined
     if named == "mixed" and (not others or m is None):
         raise AuditError("mixed negatives need batch, the batch size, and m, the number of uniform ones")
+    if m is None and not others:
+        raise AuditError("m is not given: pass the negatives per example (-m 255) or the batch size (--batch 256)")
+    if m is not None and others and pool + colon not in BATCHES:
+        raise AuditError(f"m is {m} and batch {batch}; the batch changes nothing for this sampler: leave batch out")
     draws = whole_number("m", others if m is None and others and named != "mixed" else m, 1)
     kind, law = _read(sampler, prior)
     scheme = Setup(named or "given distribution", law[None], np.array([float(draws)]), "draws", weights, hits)
@@ -271,6 +275,8 @@ def _given(sampler: Tensor | Floats | Sampler | Callable[[Tensor], Tensor], clas
             raise AuditError(f"the sampler fails for the ids 0..{classes - 1}: {what}") from error
     if values.shape != (classes,):
         raise AuditError(f"the sampler gives shape {tuple(values.shape)} for {classes} ids; it must be ({classes},)")
+    if values.is_floating_point() and values.dtype not in checks.FLOATS:  # float8
+        values = values.float()
     try:
         law = checks.log_law("log q of the sampler", values).exp() if logs else checks.law("the law q", values)
     except ValueError as error:
@@ -340,12 +346,16 @@ def parameter(name: str, what: str, example: str, least: float = 0.0, most: floa
     return value
 
 
+def positive_number(name: str, value: object) -> float:
+    """A positive, finite number, or an array or tensor of one, which may require a gradient."""
+    try:
+        return checks.number(name, value.item() if isinstance(value, Tensor | np.ndarray) and not value.ndim else value)
+    except (ValueError, RuntimeError) as error:
+        raise AuditError(str(error)) from error
+
+
 def whole_number(name: str, value: object, least: int) -> int:
     """A whole number, at least ``least``."""
-    if value is None:
-        raise AuditError(
-            f"{name} is not given: pass the number of negatives per example (-m 255) or the batch size (--batch 256)"
-        )
     try:
         return checks.whole(name, value, least)
     except ValueError as error:

@@ -20,6 +20,7 @@ Numbers = NDArray[Any]
 
 COUNTS = ("count", "counts", "frequency", "n")
 LABELS = ("label", "labels", "item", "item_id", "class", "word", "tag")
+OF_IDS = re.compile("(?i:_id)$|[a-z]I[Dd]$")  # movie_id, movieId; not paid
 TIMES = ("timestamp", "time", "date", "datetime", "day", "ts", "created_at")
 INSTALL = "in a copy of the sources: pip install '.[audit]', or save the counts as an array, .npy"
 NO_ZERO = "no label is 0: are the ids 1-based?"
@@ -47,9 +48,11 @@ def numbers(path: Path) -> Numbers:
         raise AuditError(f"{path} is no array in NumPy's format: {why}") from error
     if not isinstance(array, np.ndarray):
         raise AuditError(f"{path} holds several arrays; give a file of one, .npy")
+    if array.dtype.kind not in "iuf":
+        raise AuditError(f"{path} holds {array.dtype}; it must hold real numbers")
     if not array.size:
         raise AuditError(f"{path} holds no number, its shape is {array.shape}")
-    return np.array(array)
+    return np.array(array, dtype=np.float64 if array.itemsize > 8 else array.dtype.newbyteorder("="))  # as torch takes
 
 
 @dataclass(frozen=True)
@@ -61,12 +64,14 @@ class Tally:
         names: [classes] the classes' names in the file, whole numbers in digits; None where they are numbered from 0.
         says: a description of what was read, with the first three classes.
         gap: why the classes may not be the columns of an array, and what to do; empty if they are.
+        columns: of the table; none of an array.
     """
 
     counts: Numbers
     names: Numbers | None
     says: str
     gap: str = ""
+    columns: tuple[str, ...] = ()
 
 
 def served(
@@ -80,19 +85,25 @@ def served(
     """How often each class of a training table is a label in the file ``path``, matched by name.
 
     Classes of the training come first, in its order; then those that only the served labels have. Other arguments are
-    those of :func:`tally` for ``path``; a column that it lacks is as if it were not given.
+    those of :func:`tally` for the training. They hold for the columns that ``path`` has too; others are found by their
+    names. The labels of the training are ids in a table that also has counts.
 
     Raises:
         AuditError: as :func:`tally`; or if one names its classes and the other does not.
     """
-    other = tally(path, column, kind, ids=ids, header=header, optional=True)
+    try:
+        other = tally(path, column, kind, ids=ids, header=header, like=training)
+    except AuditError as error:
+        ours = "; options describe the training: give this file its columns, or item and count"
+        raise AuditError(f"{error}{ours if '--' in str(error) else ''}") from error
+    size = len(training.counts)
     if other.names is None and training.names is None:
-        return replace(other, counts=np.pad(other.counts, (0, max(0, len(training.counts) - len(other.counts)))))
+        absent = size - len(other.counts) if other.counts.ndim == 1 else 0
+        return replace(other, counts=np.pad(other.counts, (0, max(0, absent))))
     if other.names is None or (training.names is None and not all(name.isdigit() for name in other.names)):
         unnamed, named = (path, "the counts") if other.names is None else ("the counts", path)
         raise AuditError(f"{named} name classes and {unnamed} do not: they cannot be matched; name them in both")
-    size = len(training.counts)
-    if training.names is None and str(size) in other.names and "0" not in other.names:
+    if training.names is None and str(size) in other.names and "0" not in other.names and NO_ZERO not in other.says:
         raise AuditError(f"{path} has no class 0 but {size}, and the counts have 0..{size - 1}: are its ids 1-based?")
     order = map(str, range(size)) if training.names is None else training.names
     place = {name: row for row, name in enumerate(order)}
@@ -113,7 +124,7 @@ def tally(
     *,
     ids: str | None = None,
     header: bool | None = None,
-    optional: bool = False,
+    like: Tally | None = None,
 ) -> Tally:
     """How often each class is a label, with the names of the classes.
 
@@ -126,12 +137,12 @@ def tally(
         path: ``.npy``, ``.csv``, ``.tsv`` or ``.parquet``.
         column: its name, or its place from 1 if there is no header; by default the only column, or the only one with a
             known name.
-        kind: ``counts`` or ``labels``; by default an array holds counts, and of a table the column's name decides, or
-            that another column names the classes.
+        kind: ``counts`` or ``labels``; by default an array holds counts, and of a table the column's name decides.
         classes: number of classes, where labels or ids do not show them all.
         ids: the column of the ids, or ``position``; by default the only column that can hold them.
-        header: whether the first line has names; by default if it has a known one, or words above numbers.
-        optional: whether ``column`` and ``ids`` may be absent, and then are found as if they were not given.
+        header: whether the first line has names; by default if it has a known one, or words above numbers, and not if
+            it has numbers alone, other than pandas' names 0, 1, ...
+        like: what was read of the training, for :func:`served`, where all classes have names.
 
     Raises:
         AuditError: if a file, column or kind is missing or ambiguous, or a value is wrong; it names the row.
@@ -139,23 +150,33 @@ def tally(
     if kind not in (None, "counts", "labels"):
         raise AuditError(f"holds is {kind!r}; expected counts or labels")
     classes = None if classes is None else whole_number("classes", classes, 1)
+    if like is None and header is not None and _kind(path) in (".npy", ".parquet"):
+        raise AuditError(f"{path} has no first line of names or data: leave --header and --no-header out")
     if _kind(path) == ".npy":
-        if (column is not None or ids is not None) and not optional:
+        if like is None and (column is not None or ids is not None):
             raise AuditError(f"{path} is an array, which has no column {column or ids!r}; leave it out")
         values = numbers(path)
         if kind == "labels":
-            found = _of_labels(values.reshape(-1), classes, path)
-            return Tally(found, None, f"{values.size:,} labels of {path.name}{_first(found)}")
+            if like and like.columns:
+                raise AuditError(f"{path}: are these numbers counts or labels? --holds labels is said of a table")
+            number = _of_labels(values.reshape(-1), classes, path)
+            names = np.arange(len(number)).astype(str) if like else None
+            return Tally(number, names, f"{values.size:,} labels of {path.name}{_first(number)}")
         _as_many(path, len(values) if values.ndim else 1, classes)
         sure = "" if kind else "; a log of labels needs --holds labels"
         return Tally(values, None, f"{path.name}: counts, classes by position{_first(values)}{sure}")
     _exists(path)
-    with _opened(path, header, [each for each in (column, ids) if each]) as table:
-        if optional:
-            column, ids = (each if each in (*table.types, "position") else None for each in (column, ids))
-        name = table.column(column)
-        labels = table.holds_labels(name) if kind is None else kind == "labels"
-        return table.labels(name, classes, kind is not None) if labels else table.counts(name, ids, classes)
+    with _opened(path, header, column, ids, like) as table:
+        alike = like is None or like.columns == tuple(table.types)
+        if not alike:
+            column, kind, ids = table.described(column, kind, ids)
+        name = table.column(column, kind)
+        if kind == "counts" or (kind is None and not table.holds_labels(name)):
+            return replace(table.counts(name, ids, classes), columns=tuple(table.types))
+        if ids is not None and like is None:
+            raise AuditError(f"{path}: {name!r} has a label for each example, and no ids are read: leave --ids out")
+        known = kind is not None and (like is None or (alike and table.named))
+        return replace(table.labels(name, classes, known), columns=tuple(table.types))
 
 
 def _first(found: Numbers, names: Numbers | None = None) -> str:
@@ -174,6 +195,7 @@ class _Table:
     path: Path
     types: dict[str, str]
     named: bool
+    like: Tally | None  # the training, in a table of served labels; then all classes have names
 
     def row(self, what: str, source: str = "") -> tuple[Any, ...]:
         """One row of values over the whole table."""
@@ -193,11 +215,20 @@ class _Table:
         place = f"row {row}" if _kind(self.path) == ".parquet" else f"line {row + self.named}"
         return AuditError(f"{self.path}, {place}: {name} is {'empty' if what is None else repr(what)}; {rule}")
 
-    def column(self, name: str | None) -> str:
+    def described(self, column: str | None, kind: str | None, ids: str | None) -> tuple[str | None, ...]:
+        """Which options of a training with other columns describe this table too; no label if it alone has counts."""
+        column, ids = (c if c and self._called(c) in (*self.types, "position") else None for c in (column, ids))
+        counted = self.like and any(c.lower() in COUNTS and c not in self.like.columns for c in self.types)
+        if counted and column and column.lower() not in COUNTS and kind != "counts":
+            column = None
+        return column, kind if column else None, ids
+
+    def column(self, name: str | None, kind: str | None) -> str:
         """The column to count."""
         columns = list(self.types)
         if name is None:
-            known = [c for c in columns if c.lower() in COUNTS] or [c for c in columns if c.lower() in LABELS]
+            known = [c for c in columns if c.lower() in COUNTS and kind != "labels"]
+            known = known or [c for c in columns if c.lower() in LABELS and kind != "counts"]
             if len(columns) > 1 and len(known) != 1:
                 which = ", ".join(columns) if self.named else f"1 to {len(columns)}, without names"
                 raise AuditError(f"{self.path} has the columns {which}; say which with --column")
@@ -219,21 +250,16 @@ class _Table:
         return columns[int(name) - 1] if by_place else name
 
     def holds_labels(self, name: str) -> bool:
-        """Whether a column has a label for each example, or a count for each class.
-
-        Its name says so, or that another column names the classes.
-        """
-        if name.lower() in LABELS or name.endswith(("_id", "Id")):
-            return True
-        if name.lower() not in COUNTS:
-            rows = int(self.row("count(*)")[0])
-            if rows and not any(self._names_rows(other, rows) for other in self.types if other != name):
-                raise AuditError(f"{self.path}: is {name!r} a count for each class or a label for each example? say "
-                                 "--holds counts or --holds labels")  # fmt: skip
-        return False
+        """Whether a column has a label for each example, or a count for each class, by its name."""
+        if not (labels := name.lower() in LABELS or bool(OF_IDS.search(name))) and name.lower() not in COUNTS:
+            raise AuditError(f"{self.path}: is {name!r} a count for each class or a label for each example? say "
+                             "--holds counts or --holds labels")  # fmt: skip
+        return labels
 
     def counts(self, name: str, ids: str | None, classes: int | None) -> Tally:
         """A row for each class."""
+        if self.types[name] in ("BOOLEAN", "BIT"):
+            raise AuditError(f"{self.path}: {name} is {self.types[name]}; a count is a whole number from 0 to 9e15")
         number = f"TRY_CAST({_quoted(name)} AS DOUBLE)"
         good = f"({number} >= 0 AND {number} = floor({number}) AND {number} < 9e15)"
         if self.types[name] == "VARCHAR":  # 50.000 may be 50,000
@@ -256,13 +282,13 @@ class _Table:
             raise self.wrong(column, _whole(_quoted(column)), MOSTLY.format("ids"))
         if words:
             _as_many(self.path, total, classes)
-            if total > 2 and 2 * values[-1] == values.sum():
-                read += f"; {called[-1]!r} has as many as all others: is it their total?"
+            if total > 2 and 2 * values.max() == values.sum():
+                read += f"; {called[values.argmax()]!r} has as many as all others: is it their total?"
             gap = "" if ids else f"the rows are named by {column!r}; if they are in that order, say --ids {column}"
             return Tally(values, called, f"{read}, in the order of the file{_first(values, called)}", gap)
         ids_found = called.astype(np.int64)
         size, least, most = classes or total, int(ids_found.min()), int(ids_found.max())
-        if least >= 0 and most < size:
+        if least >= 0 and most < size and not self.like:
             all_counts = np.zeros(size, dtype=np.int64)
             all_counts[ids_found] = values
             return Tally(all_counts, None, f"{read}{_first(all_counts)}")
@@ -275,18 +301,19 @@ class _Table:
 
     def _ids(self, ids: str | None, others: list[str], rows: int) -> str | None:
         """The column that holds the classes' ids or names; None for the rows' places."""
-        if ids == "position":
+        if ids == "position" or (ids is None and not others):
             return None
-        if ids is None and not others:
-            return None
-        known = [c for c in others if c.lower() in LABELS]
-        if ids is None and not known:
-            known = [c for c in others if self._names_rows(c, rows)]
-            if len(known) != 1:
-                several = f"{' and '.join(known)} could be the ids of the classes; say --ids {' or '.join(known)}"
+        if ids is None:
+            known = [c for c in others if c.lower() in LABELS]
+            able = [c for c in others if (not known or c in known or OF_IDS.search(c)) and self._names_rows(c, rows)]
+            if known and not set(known) & set(able):
+                able = known[:1]  # it has a class twice, which is an error below
+            if len(able) != 1:
+                several = f"{' and '.join(able)} could be the ids of the classes; say --ids {' or '.join(able)}"
                 none = f"no column has another value in each of the {rows:,} rows: sum the counts of each class"
-                raise AuditError(f"{self.path}: {several if known else none}, or --ids position for the order of rows")
-        column = self._called(known[0] if ids is None else ids)
+                raise AuditError(f"{self.path}: {several if able else none}, or --ids position for the order of rows")
+            ids = able[0]
+        column = self._called(ids)
         if column not in others:
             raise AuditError(f"{self.path} has no other column {column!r}; it has {', '.join(others)}")
         if (different := self._different(column)) < rows:
@@ -343,6 +370,10 @@ class _Table:
             rows = self.arrays("n AS c, v", "seen ORDER BY c DESC, v")
             gap = f"the words of {name!r} are numbered by falling frequency; number them as the columns"
             return Tally(rows["c"], rows["v"], f"{read}, words by falling frequency{_first(rows['c'], rows['v'])}", gap)
+        if self.like:
+            rows = self.arrays("n AS c, v", "seen ORDER BY TRY_CAST(v AS BIGINT)")
+            none = "" if "0" in rows["v"] or self.like.names is not None else f"; {NO_ZERO}"
+            return Tally(rows["c"], rows["v"], f"{read}{_first(rows['c'], rows['v'])}{none}")
         most = classes if classes is not None else MOST
         if self.row(f"count(*) FILTER (WHERE NOT {_among('v', most)})", "seen")[0]:
             raise self.wrong(name, _among(value, most), f"the classes are 0..{most - 1}: number them from 0")
@@ -357,7 +388,9 @@ class _Table:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Table]:
+def _opened(
+    path: Path, header: bool | None, column: str | None, ids: str | None, like: Tally | None
+) -> Iterator[_Table]:
     try:
         import duckdb
     except ModuleNotFoundError as error:
@@ -372,7 +405,7 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
         if _kind(path) == ".parquet":
             source = f"read_parquet({_literal(path)}, hive_partitioning = false)"
         else:
-            names, between = _header(path, header, known)
+            names, between = _header(path, header, [each for each in (column, ids) if each], like is not None)
             source = (
                 f"read_csv({_literal(path)}, all_varchar = true, header = {str(bool(names)).lower()}, "
                 f"delim = '{between}', quote = '\"', escape = '\"', comment = '', skip = 0, strict_mode = true, "
@@ -381,20 +414,26 @@ def _opened(path: Path, header: bool | None, known: list[str]) -> Iterator[_Tabl
         described = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         types = {str(row[0]): str(row[1]) for row in described}
         lower = [name.lower() for name in names]
-        twice = [c for c in types if lower.count(c.lower()) > 1 and c.lower() in (*COUNTS, *LABELS)]
-        if twice and not known:
+        read = {*([column.lower()] if column else COUNTS + LABELS), *([ids.lower()] if ids else LABELS)}
+        twice = [c for c in types if lower.count(c.lower()) > 1 and c.lower() in read]
+        if twice:
             raise AuditError(f"{path} has {lower.count(twice[0].lower())} columns {twice[0]!r}; rename all but one")
-        yield _Table(connection, source, path, types, bool(names))
+        yield _Table(connection, source, path, types, bool(names), like)
     except duckdb.Error as error:
-        hint = "" if _kind(path) == ".parquet" else "; does each line have as many values as the first?"
-        raise AuditError(f"{path} cannot be read as a table: {str(error).splitlines()[0]}{hint}") from error
+        why, *more = str(error).partition("\nPossible")[0].rstrip().splitlines()
+        if "CSV Error on Line" in why and more:  # the line itself, and then the reason
+            why += f": {more[-1]}"
+        elif _kind(path) != ".parquet":
+            why = f"{why.rstrip('.')}; does each line have as many values as the first, and is each quote closed?"
+        raise AuditError(f"{path} cannot be read as a table: {why}") from error
     finally:
         connection.close()
 
 
-def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str], str]:
+def _header(path: Path, header: bool | None, known: list[str], unsure: bool) -> tuple[list[str], str]:
     """The names in the first line, none where it is no header, and what separates columns.
 
+    An ``unsure`` header is of another file, and counts only where this one may be read either way.
     That is the first of comma, semicolon, tab and bar that the line has; of a ``.tsv`` the tab comes first.
     """
     if _kind(path) not in (".csv", ".tsv", ".txt"):
@@ -410,14 +449,15 @@ def _header(path: Path, header: bool | None, known: list[str]) -> tuple[list[str
     first, then = (next(csv.reader([each], delimiter=between), []) for each in (line, second))
     if not any(first):
         raise AuditError(f"{path} begins with an empty line; remove it")
-    if header is None:
-        numeric, below = any(map(_is_number, first)), any(map(_is_number, then))
+    if header is None or unsure:
+        numeric, below = sum(map(_is_number, first)), any(map(_is_number, then))
         names = {name.lower() for name in first} & {*COUNTS, *LABELS, *(name.lower() for name in known)}
-        if not (numeric or names or below):
-            raise AuditError(
-                f"{path} begins with {line.strip()!r}: is that a name or a label? say --header or --no-header"
-            )
-        header = not numeric or not first[0]  # pandas leaves the name of an index empty
+        if not first[0] or (not numeric and (names or below)):  # pandas leaves the name of an index empty
+            header = True
+        elif numeric == len(first) and not names and first != [*map(str, range(numeric))]:  # pandas' own
+            header = False
+        elif header is None:
+            raise AuditError(f"{path} begins with {line.strip()!r}: names or data? say --header or --no-header")
     return (first if header else []), between
 
 
@@ -432,9 +472,11 @@ def _literal(path: Path) -> str:
     """The file of that very name, as a string of SQL: in DuckDB a path is a pattern, and ``~`` and ``s3:`` mean more.
 
     Raises:
-        AuditError: if the name has a backslash with a sign of patterns, for which DuckDB has no escape.
+        AuditError: if the name is not in UTF-8, or has a backslash with a sign of patterns, which DuckDB cannot escape.
     """
     name = path.absolute().as_posix()
+    if name.encode(errors="ignore").decode() != name:
+        raise AuditError(f"{path} cannot be read as a table: its name is not in UTF-8; rename it")
     if "\\" in name and re.search(r"[\[\]?*]", name):
         raise AuditError(f"{path} cannot be read as a table: its name has a backslash and one of [ ] ? *; rename it")
     return "'" + re.sub(r"[\[\]?*]", r"[\g<0>]", name).replace("'", "''") + "'"

@@ -31,7 +31,7 @@ import torch
 from numpy.typing import NDArray
 
 from sumexp.audit import _rows as tables
-from sumexp.audit._arguments import Numbers, as_counts, as_scores
+from sumexp.audit._arguments import Numbers, as_counts, as_laws
 from sumexp.audit._effects import Effect, described
 from sumexp.audit._faults import faults
 from sumexp.audit._run import SHOWN, SPREADS, shares
@@ -113,14 +113,12 @@ def learned(
     group, part = tables.groups(number), number > 0
     minimum = _minimum(name, scheme, setup, prior, part)
     examples, seed = whole_number("examples", examples, 1), whole_number("seed", seed, 0)
-    laws: Floats | None = None
-    if scores is None:
+    laws = as_laws(scores, temperature, len(number))
+    if laws is None:
         z = np.random.default_rng(seed).standard_normal(len(prior))
         truths, spread = [prior * np.exp(sigma * z) for sigma in SPREADS], SHOWN
         source = f"assumed, log P/pi with a spread of {SHOWN:g} nats"
     else:
-        given = as_scores(scores, len(number))
-        laws = tables.posteriors(given, 1.0 if temperature is None else temperature, len(number))
         truths, spread = list(laws[:examples]), float(np.mean([tables.spread(p, prior) for p in laws]))
         source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}"
     found = [_against(law[part] / law[part].sum(), minimum, group[part], prior[part]) for law in truths]

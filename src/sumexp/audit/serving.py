@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from sumexp.audit._setup import AuditError, Setup
+from sumexp.audit._setup import Setup, positive_number
 from sumexp.audit._text import digits
 from sumexp.audit.results import Line
 
@@ -71,8 +71,7 @@ def cosines(prior: Floats, setup: Setup, temperature: float | None) -> Line:
 
     ``prior`` [classes] has the shares of the labels; the temperature of the training is None if unknown.
     """
-    if temperature is not None and not 0 < temperature < math.inf:
-        raise AuditError(f"temperature is {temperature!r}; it must be positive")
+    temperature = None if temperature is None else positive_number("temperature", temperature)
     part = (prior > 0) & (setup.q.max(0) > 0)
     log_p = np.log(prior[part])
     ratio = log_p - setup.log_q[part]
