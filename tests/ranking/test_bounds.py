@@ -298,6 +298,11 @@ def test_promises_are_the_hull_of_the_points_by_a_linear_program(c: float) -> No
         assert promise.item() == pytest.approx(hull(c, metric, n), abs=1e-9)
 
 
+def test_at_the_least_loss_of_r_relevant_items_the_first_rank_is_one() -> None:
+    sizes = torch.arange(1, 3000)
+    assert ranking.least_rr(sizes.double().log(), sizes).unique().tolist() == [1.0]
+
+
 def test_promises_lie_above_the_curves_between_whole_ranks() -> None:
     # c = .35 is between the ranks 1 and 2, at the share .35/log 2 of the chord.
     s = 0.35 / log(2)

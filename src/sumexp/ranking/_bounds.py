@@ -188,7 +188,7 @@ def _chord(
     if classes is not None:
         c = c.clamp_max(math.log(checks.whole("classes", classes, int(size.max()) if size.numel() else 1)))
     far = c > 34  # beyond, e^c equals e^c + 1 in floats, nor a chord from the curve
-    total = torch.where(far, size, c.exp()).floor()  # R + r - 1, at or below e^c
+    total = torch.where(far, size, c.exp()).floor().maximum(size)  # R + r - 1, at or below e^c, but for rounding
     low, high = total - size + 1, total - size + 2
     share = ((c - total.log()) / torch.log1p(1 / total)).clamp(0, 1)
     chord = metric(low) + share * (metric(high) - metric(low))
