@@ -561,15 +561,9 @@ def test_expected_rank_against_drawn_scores() -> None:
 
 
 def test_what_is_smooth_is_mapped_and_traced() -> None:
-    """Of three equal scores each has the rank 1 + 2/2."""
     z, y = torch.tensor([[[0.0, 0.0, 0.0]], [[1.0, 0.2, 2.0]]]), torch.zeros(1, dtype=torch.long)
-    assert torch.func.vmap(lambda s: ranking.expected_rank(s, y, 0.5))(z)[0].tolist() == [2.0]
-    for call in (
-        lambda s: ranking.expected_rank(s, y, 0.5),
-        lambda s: ranking.least_rr(s.sum(-1), y + 1, classes=9),
-        lambda s: ranking.least_ndcg(s.sum(-1)),
-        lambda s: ranking.least_recall(s.sum(-1), 3),
-    ):
+    promises = ranking.least_ndcg, lambda c: ranking.least_rr(c, y + 1, classes=9), lambda c: ranking.least_recall(c, 3)
+    for call in (lambda s: ranking.expected_rank(s, y, 0.5), *(lambda s, f=f: f(s.sum(-1)) for f in promises)):
         assert torch.equal(torch.func.vmap(call)(z), torch.stack([call(row) for row in z]))
         assert torch.equal(torch.compile(call, fullgraph=True, backend="eager")(z[1]), call(z[1]))
         assert call(z[0].to("meta")).is_meta
