@@ -24,7 +24,8 @@ from torch.utils.checkpoint import checkpoint
 
 from sumexp._checks import double, is_traced, is_transformed, onto, source, together, wide
 from sumexp.perturb import _checks as checks
-from sumexp.perturb import argmax, batched, rare, softmax
+from sumexp.perturb import _rare as rare
+from sumexp.perturb import argmax, batched, softmax
 from sumexp.perturb.noises import GUMBEL, Exponential, Gaussian, Gumbel, Logistic
 from sumexp.perturb.transforms import Continuous, Noise, checked
 
@@ -359,7 +360,7 @@ class PerturbArgmax(_Perturbed):
     through :mod:`sumexp.perturb.batched`: mean, entropy and divergence to about 1e-6, for thousands of rows a step.
     Graphs and ``torch.func`` take these three noises, in double precision to 1e-12; with others give all rows at once,
     as loc [..., d]. ``log_prob`` and divergences keep their digits at any distance from the best class, but for
-    divergences from a law with Gaussian noise in graphs: they are infinite where it gives a class less than e^-1300.
+    divergences from a law with Gaussian noise in graphs: they are infinite if it gives a class less than e^-1500 or so.
     With Cauchy and uniform noise probabilities end where double precision does.
 
     >>> law = PerturbArgmax(torch.tensor([1.0, 0.0, 0.0]), Gaussian())
@@ -416,7 +417,7 @@ class PerturbArgmax(_Perturbed):
         if self._validate_args and not is_traced(value):
             self._validate_sample(value)
         if isinstance(self.noise, Gaussian | Logistic) and is_traced(self.loc):
-            loc, hot = torch.broadcast_tensors(double(self.loc), double(value))
+            loc, hot = torch.broadcast_tensors(double(self.loc), double(value))  # type: ignore[no-untyped-call]
             log_p = rare.log_probabilities(loc, self.noise, hot.argmax(-1)).squeeze(-1)
             return onto(log_p, self.loc.device).to(self.loc)
         # 0 log 0 would be NaN: the others' logarithms are left out.
@@ -529,7 +530,7 @@ def _exact_log_probabilities(loc: Tensor, noise: Noise, asked: Tensor) -> Tensor
     if not isinstance(noise, Gaussian | Logistic | Exponential) or not bool(low.any()):
         return log_p
     *rows, won = low.nonzero(as_tuple=True)
-    theta = loc[tuple(rows)].reshape(len(won), -1)
+    theta = loc[tuple(rows)].expand(len(won), -1)
     if isinstance(noise, Gaussian | Logistic):
         parts = (checks.pieces(all_of, batched.BLOCK["cpu"] // (100 * loc.shape[-1])) for all_of in (theta, won))
         logs = [checkpoint(rare.log_probabilities, each, noise, at, use_reentrant=False) for each, at in zip(*parts)]  # noqa: B905

@@ -21,7 +21,7 @@ REACH, LEAD, AROUND = 45.0, 30.0, 9.0
 def log_probabilities(theta: Tensor, noise: Gaussian | Logistic, won: Tensor | None = None) -> Tensor:
     """Of all classes of theta [..., K], or of one of each row, ``won`` [...]: [..., 1].
 
-    Of all they share a grid, which for Gaussian noise ends at 1e-570: below, they are -inf.
+    Of all they share a grid, which for Gaussian noise ends at e^-1500 or below: what is less is -inf.
     """
     classes, place = theta.shape[-1], torch.arange(theta.shape[-1], device=theta.device)
     x = ((theta - theta.amax(-1, keepdim=True)) / noise.scale).clamp_min(-1e100)  # -inf has a place, too
