@@ -20,11 +20,13 @@ from torch.distributions import (
     transforms,
 )
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
-from sumexp._checks import double, is_traced, is_transformed, onto, source, together
+from sumexp._checks import double, is_traced, is_transformed, onto, source, together, wide
 from sumexp.perturb import _checks as checks
+from sumexp.perturb import _rare as rare
 from sumexp.perturb import argmax, batched, softmax
-from sumexp.perturb.noises import GUMBEL, Gaussian, Gumbel, Logistic
+from sumexp.perturb.noises import GUMBEL, Exponential, Gaussian, Gumbel, Logistic
 from sumexp.perturb.transforms import Continuous, Noise, checked
 
 __all__ = ["PerturbSoftmax", "PerturbLogSoftmax", "PerturbArgmax", "PerturbArgmaxStraightThrough"]
@@ -34,8 +36,9 @@ Shape = Size | list[int] | tuple[int, ...]
 FEW = 16
 """Classes: as many numbers as one operation of a CPU takes at most."""
 
-RARE, RARE_SLOPE = 1e-6, 1e-3
-"""Probabilities below have lost digits on the grid of single precision, and so has the gradient of their logarithms."""
+RARE, RARE_SLOPE, LOST = 1e-6, 1e-3, 1e-290
+"""Probabilities below have lost digits on the grid of single precision, so has the gradient of their logarithms, and in
+double precision."""
 
 
 def _least(dtype: torch.dtype) -> float:
@@ -119,7 +122,8 @@ def _draws(noise: Noise, shape: Size, generator: Generator | None, dtype: torch.
     else:
         device = device if given or device.type == "cuda" else torch.device("cpu")
         if isinstance(noise, Continuous):
-            return noise.from_uniform(torch.rand(shape, **given, dtype=torch.float64, device=device)).to(dtype)
+            drawn = torch.rand(shape, **given, dtype=wide(device), device=device)
+            return noise.from_uniform(double(drawn.clamp_min_(torch.finfo(drawn.dtype).eps / 4))).to(dtype)
         cuda = device.type == "cuda"
         common = torch.cuda.default_generators[device.index or 0] if cuda else torch.default_generator
         return noise.sample(tuple(shape), generator or common).to(dtype)
@@ -198,7 +202,8 @@ class _Relaxed(_Perturbed):
             shape = ((y - y.mean(-1, keepdim=True)) / self.noise.scale).square().sum(-1) / -2
         else:
             raise self._not_closed("density")
-        return shape + _per_row(self._log_constant())
+        constant = _per_row(self._log_constant())
+        return shape + (constant.to(shape) if isinstance(constant, Tensor) else constant)
 
     def _log_entropy(self) -> float | Tensor:
         """The entropy in log space, which does not depend on loc."""
@@ -288,7 +293,8 @@ class PerturbSoftmax(_Relaxed):
         outside = value <= 0
         log_x = value.to(_single(value.dtype, self.loc.dtype)).masked_fill(outside, 1.0).log()
         # A product: where the value is NaN, so is the gradient.
-        density = (self._log_density(log_x) - log_x.sum(-1)) * torch.where((lost & ~outside).any(-1), math.nan, 1.0)
+        density = self._log_density(log_x) - log_x.sum(-1)
+        density = density * torch.ones_like(density).masked_fill((lost & ~outside).any(-1), math.nan)
         return density.masked_fill(outside.any(-1), -math.inf)
 
     def entropy(self) -> Tensor:
@@ -353,7 +359,9 @@ class PerturbArgmax(_Perturbed):
     With Gumbel noise it is ``OneHotCategorical(logits=loc)``. In single precision, Gaussian and logistic noise go
     through :mod:`sumexp.perturb.batched`: mean, entropy and divergence to about 1e-6, for thousands of rows a step.
     Graphs and ``torch.func`` take these three noises, in double precision to 1e-12; with others give all rows at once,
-    as loc [..., d].
+    as loc [..., d]. ``log_prob`` and divergences keep their digits at any distance from the best class, but for
+    divergences from a law with Gaussian noise in graphs: they are infinite if it gives a class less than e^-1500 or so.
+    With Cauchy and uniform noise probabilities end where double precision does.
 
     >>> law = PerturbArgmax(torch.tensor([1.0, 0.0, 0.0]), Gaussian())
     >>> prior = torch.distributions.OneHotCategorical(logits=torch.zeros(3))
@@ -408,6 +416,10 @@ class PerturbArgmax(_Perturbed):
         """Log probability of a one-hot vector [..., d]; -inf for a class that cannot win."""
         if self._validate_args and not is_traced(value):
             self._validate_sample(value)
+        if isinstance(self.noise, Gaussian | Logistic) and is_traced(self.loc):
+            loc, hot = torch.broadcast_tensors(double(self.loc), double(value))  # type: ignore[no-untyped-call]
+            log_p = rare.log_probabilities(loc, self.noise, hot.argmax(-1)).squeeze(-1)
+            return onto(log_p, self.loc.device).to(self.loc)
         # 0 log 0 would be NaN: the others' logarithms are left out.
         return self._log_probabilities(value != 0).masked_fill(value == 0, 0.0).sum(-1).to(self.loc)
 
@@ -438,9 +450,9 @@ class PerturbArgmax(_Perturbed):
         if isinstance(self.noise, Gumbel):
             return torch.log_softmax(self.loc / self.noise.scale, -1)
         if is_traced(self.loc) and isinstance(self.noise, Gaussian | Logistic):
-            return onto(batched.log_probabilities(double(self.loc), self.noise), self.loc.device)
+            return onto(rare.log_probabilities(double(self.loc), self.noise), self.loc.device)
         if not _is_batched(self):
-            return onto(_log(self._probabilities()), self.loc.device)
+            return onto(_exact_log_probabilities(self.loc, self.noise, asked), self.loc.device)
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
@@ -449,11 +461,11 @@ class PerturbArgmax(_Perturbed):
             return log_p.expand(self.loc.shape)
         p = self._probabilities()
         least = RARE_SLOPE if p.requires_grad else RARE
-        rare = (asked & (p.detach() < least)).any(-1).sum_to_size(self.batch_shape) > 0
-        log_p = p.clamp_min(RARE).log()
-        if bool(rare.any()):
-            exact = _log(_exact_probabilities(self.loc[rare], self.noise)).to(log_p)
-            log_p = log_p.masked_scatter(rare.unsqueeze(-1), exact)
+        low = (asked & (p.detach() < least)).sum_to_size(self.loc.shape) > 0
+        log_p, rows = p.clamp_min(RARE).log(), low.any(-1)
+        if bool(rows.any()):
+            exact = _exact_log_probabilities(self.loc[rows], self.noise, low[rows]).to(log_p)
+            log_p = log_p.masked_scatter(rows.unsqueeze(-1), exact)
         return log_p
 
     def _one_hot(self, winner: Tensor) -> Tensor:
@@ -508,6 +520,25 @@ def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
         part = argmax.probabilities(left, noise) if left.shape[1] > 1 else 0 * left + 1  # its gradient is 0
         p[alike.unsqueeze(-1) & mask] = part.flatten()
     return p.reshape(loc.shape)
+
+
+def _exact_log_probabilities(loc: Tensor, noise: Noise, asked: Tensor) -> Tensor:
+    """Their logarithms, right where they are ``asked`` for [..., d], also of what underflows."""
+    p, loc = _exact_probabilities(loc, noise), double(loc)
+    log_p, asked = _log(p), asked.to(p.device) & (p.detach() < LOST) & (loc > -math.inf)
+    low = asked.sum_to_size(loc.shape) > 0
+    if not isinstance(noise, Gaussian | Logistic | Exponential) or not bool(low.any()):
+        return log_p
+    *rows, won = low.nonzero(as_tuple=True)
+    theta = loc[tuple(rows)].expand(len(won), -1)
+    if isinstance(noise, Gaussian | Logistic):
+        parts = (checks.pieces(all_of, batched.BLOCK["cpu"] // (100 * loc.shape[-1])) for all_of in (theta, won))
+        logs = [checkpoint(rare.log_probabilities, each, noise, at, use_reentrant=False) for each, at in zip(*parts)]  # noqa: B905
+        return log_p.masked_scatter(low, torch.cat(logs))
+    # The exponential's falls by the distance from the best, where it would win as if it were one of these.
+    below = theta.amax(-1, keepdim=True) - theta.gather(-1, won.unsqueeze(-1))
+    best = _exact_probabilities(theta.scatter_add(-1, won.unsqueeze(-1), below), noise).gather(-1, won.unsqueeze(-1))
+    return log_p.masked_scatter(low, best.log() - below / noise.scale)
 
 
 def _refuse_graphs(noise: Noise, instead: str) -> None:

@@ -91,7 +91,8 @@ def test_distributions_on_a_device_without_double_precision(kind: Any, noise: An
         loc, prior, tau, value = given
         options = () if kind is PerturbArgmax else (tau,)
         law = kind(loc, *options, noise=noise)
-        assert law.sample().device == loc.device
+        for generator in (None, torch.Generator(loc.device)):
+            assert law.sample(generator=generator).device == loc.device
         categorical = [kl_divergence(law, OneHotCategorical(logits=prior))] if kind is PerturbArgmax else []
         return categorical + moments(law, kind(prior, *options, noise=noise), value)
 

@@ -35,9 +35,9 @@ def test_two_classes_in_closed_form(delta: float) -> None:
         p = argmax.quadrature(theta, noise)
         assert abs(p[1].item() - expected) <= 3e-15 * expected
         assert abs(p[0].item() - (1 - expected)) < 1e-14
-    # The difference of two logistic variables.
-    logistic = (exp(delta) * (delta - 1) + 1) / (exp(delta) - 1) ** 2
-    assert abs(argmax.quadrature(theta, Logistic())[1].item() / logistic - 1) < 1e-13
+    for gap in (delta, 75 * delta):  # the difference of two logistic variables
+        logistic = exp(-gap) * (gap - 1 + exp(-gap)) / (1 - exp(-gap)) ** 2
+        assert abs(argmax.quadrature(theta * (gap / delta), Logistic())[1].item() / logistic - 1) < 1e-13
 
 
 def test_gumbel_noise_of_any_scale_by_quadrature_is_the_softmax() -> None:

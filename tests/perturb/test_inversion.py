@@ -43,11 +43,7 @@ def test_with_noise_of_scale_zero_the_parameters_are_the_logarithms() -> None:
         inversion.argmax_parameters(TARGET, point_mass())
 
 
-def test_cauchy_noise_reaches_targets_too() -> None:
-    p = torch.tensor([0.6, 0.4], dtype=torch.float64)
-    assert (softmax.mean(inversion.softmax_parameters(p, Cauchy()), Cauchy()) - p).abs().max() < 1e-12
-
-
-def test_inversion_of_a_batch() -> None:
-    p = torch.softmax(torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
-    assert (softmax.mean(inversion.softmax_parameters(p, Gaussian()), Gaussian()) - p).abs().max() < 1e-12
+def test_cauchy_noise_reaches_targets_too_and_a_batch_is_inverted() -> None:
+    batch = torch.softmax(torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
+    for p, noise in ((torch.tensor([0.6, 0.4], dtype=torch.float64), Cauchy()), (batch, Gaussian())):
+        assert (softmax.mean(inversion.softmax_parameters(p, noise), noise) - p).abs().max() < 1e-12

@@ -565,6 +565,15 @@ def test_expected_rank_against_drawn_scores() -> None:
     assert abs(error.item()) < 4 * (ranks.std() / 100_000**0.5).item()
 
 
+def test_what_is_smooth_is_mapped_and_traced() -> None:
+    z, y = torch.tensor([[[0.0, 0.0, 0.0]], [[1.0, 0.2, 2.0]]]), torch.zeros(1, dtype=torch.long)
+    promises = ranking.least_ndcg, lambda c: ranking.least_rr(c, y + 1, classes=9), lambda c: ranking.least_recall(c, 3)
+    for call in (lambda s: ranking.expected_rank(s, y, 0.5), *(lambda s, f=f: f(s.sum(-1)) for f in promises)):
+        assert torch.equal(torch.func.vmap(call)(z), torch.stack([call(row) for row in z]))
+        assert torch.equal(torch.compile(call, fullgraph=True, backend="eager")(z[1]), call(z[1]))
+        assert call(z[0].to("meta")).is_meta
+
+
 def test_bounds_refuse_what_has_no_answer() -> None:
     for c, n in ((-0.1, 5), (nan, 5), (1.0, 1)):
         with pytest.raises(ValueError, match="it must be a"):

@@ -172,13 +172,10 @@ def test_bad_values_are_one_message(reported: dict[str, float], classes: int, m:
         fitting(reported, classes, m)
 
 
-def test_laws_that_candidates_cannot_come_from() -> None:
+def test_laws_and_ranks_that_there_cannot_be() -> None:
     with pytest.raises(ValueError, match="a law with one class"):
         fitting({"mrr": 0.5}, 3, 2, law=np.array([0.0, 1.0, 0.0]))
     with pytest.raises(ValueError, match="not both"):
         fitting({"mrr": 0.5}, 3, 2, law=np.full(3, 1 / 3), replacement=False)
-
-
-def test_ranks_out_of_range() -> None:
     with pytest.raises(ValueError, match=r"the ranks are 1\.\.5"):
         rank_law(np.array([0]), 5, 2)

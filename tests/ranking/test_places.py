@@ -90,10 +90,11 @@ def close(found: Tensor, wanted: Tensor) -> bool:
 def test_a_matrix_gives_what_the_transparent_metrics_give(case: Case, ties: Ties) -> None:
     scores, relevant, gains, mask, k = case.scores, case.relevant, case.gains, case.mask, case.k
     last = scores.shape[1]
-    assert close(
-        ranking.reciprocal_rank(scores, relevant, ties=ties, mask=mask),
-        transparent.reciprocal_rank(scores, relevant, ties, mask),
-    )
+    reciprocal = ranking.reciprocal_rank(scores, relevant, ties=ties, mask=mask)
+    assert close(reciprocal, transparent.reciprocal_rank(scores, relevant, ties, mask))
+    for name in ("reciprocal_rank", "precision", "average_precision"):  # of gains, what gains more than 0
+        [found] = ranking.evaluate(scores, gains, [f"{name}@{k}"], ties=ties, mask=mask).values()
+        assert close(found, getattr(ranking, name)(scores, relevant, k, ties=ties, mask=mask))
     for metric, slow, of in (
         (ranking.recall, transparent.recall, relevant),
         (ranking.recall, transparent.recall, gains),

@@ -27,7 +27,7 @@ from torch.nn.functional import logsigmoid
 from sumexp._checks import first_order, has_tangent, is_transformed, refuse_batched, typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
-from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel
+from sumexp.perturb.noises import GUMBEL, Cauchy, Gaussian, Gumbel, Logistic
 from sumexp.perturb.race import Race, laplacian
 from sumexp.perturb.transforms import Continuous, Noise, checked
 
@@ -159,7 +159,8 @@ def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *extra: T
         )
     classes = theta.shape[-1]
     x = (theta - theta.amax(-1, keepdim=True)).reshape(-1, classes)
-    spread = -x.min().item()
+    # A logistic race is flat between the best two, for all that are far below.
+    spread = -(x.topk(2).values if isinstance(noise, Logistic) else x).min().item()
     noise = replace(noise, loc=0.0)  # a shift changes no law, and could cost digits
     bounded = math.isfinite(noise.support[1])
     if isinstance(noise, Cauchy):
@@ -197,6 +198,7 @@ def _line(noise: Continuous, classes: int, spread: float) -> Tensor:
     wide = spread / noise.scale
     # Left of -42 only classes far below the largest contribute; below e^-680 everything underflows.
     left = -42.0 - (min(wide**2 / 2 if wide < 40 else 640.0, 640.0) if isinstance(noise, Gaussian) else 0.0)
+    left -= min(max(wide - 10, 0.0), 640.0) if isinstance(noise, Logistic) else 0.0
     right = 42.0 + math.log(classes)
     count = math.ceil((right - left) / STEP) + 1
     return left + STEP * torch.arange(count, dtype=torch.float64, device="cpu")

@@ -96,7 +96,9 @@ def probabilities(theta: Tensor, noise: Common) -> Tensor:
 def log_probabilities(theta: Tensor, noise: Common) -> Tensor:
     r"""Their logarithms: -inf where theta is, else at least half the logarithm of the least normal number.
 
-    This floor (1e-19 in float32, 1e-154 in float64) keeps :math:`q\log q` and its gradient finite. The Gumbel has none.
+    This floor (1e-19 in float32, 1e-154 in float64) keeps :math:`q\log q` and its gradient finite: there the gradient
+    is 0, and between it and 1e-6 (1e-18) digits are lost. For a loss of single logarithms take
+    :class:`sumexp.distributions.PerturbArgmax`, whose ``log_prob`` has no floor. The Gumbel has none.
     """
     if isinstance(_checked(theta, noise), Gumbel):
         return torch.log_softmax(theta / noise.scale, -1)

@@ -68,7 +68,7 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
     """
     given = checks.double(checks.reals("cross_entropy", cross_entropy))
     size = checks.onto(checks.double(checks.reals("relevant", relevant)), given.device)
-    if bool((size < 1).any()):
+    if checks.read((size < 1).any())[0]:
         raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be at least 1")
     return _chord(given, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
 
@@ -150,7 +150,8 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
         [B], float64.
 
     Raises:
-        ValueError: if sigma is not positive, a score is not finite, a shape does not fit, or a label is no item.
+        ValueError: if sigma is not positive, a score is not finite, a shape does not fit, or a label is no item; of the
+            scores and labels in graphs and under ``vmap`` only the shapes are checked.
 
     Source: the ranking post, footnote 1; Taylor et al. (2008).
     """
@@ -160,7 +161,7 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
         raise ValueError(f"scores {tuple(scores.shape)} and labels {tuple(labels.shape)} must be [B, L] and [B]")
     z = checks.double(scores)
     labels = labels.to(z.device)
-    if not bool(z.isfinite().all()):
+    if not checks.read(z.detach().isfinite().all(), default=1.0)[0]:
         raise ValueError("scores must be finite to be centres of Gaussians")
     positive = z.gather(-1, checks.ids("label", labels, z.shape[1]).unsqueeze(-1))
     # The root of two first: a difference by a tiny sigma may overflow to infinity, which has its limit.
@@ -171,7 +172,7 @@ def expected_rank(scores: checks.Values, labels: checks.Values, sigma: float) ->
 def _cross_entropy(values: checks.Values, least: Tensor) -> Tensor:
     """Mean cross entropies in float64, raised to the least that there can be."""
     c = checks.double(checks.reals("cross_entropy", values))
-    if c.is_meta or not bool((c >= least - 1e-5).all()):  # 1e-5: a loss in single precision
+    if not checks.read((c.detach() >= least - 1e-5).all(), default=1.0)[0]:  # 1e-5: a loss in single precision
         raise ValueError("a cross entropy is NaN or negative, or below log R, the least that R relevant items can have")
     return torch.maximum(c, least)
 
@@ -186,7 +187,8 @@ def _chord(
     """The chord at c of the points (log(R + r - 1), metric(r)) of a convex curve."""
     c = _cross_entropy(values, size.log())
     if classes is not None:
-        c = c.clamp_max(math.log(checks.whole("classes", classes, int(size.max()) if size.numel() else 1)))
+        largest = checks.read(size.max(), default=1.0)[0] if size.numel() else 1
+        c = c.clamp_max(math.log(checks.whole("classes", classes, int(largest))))
     far = c > 34  # beyond, e^c equals e^c + 1 in floats, nor a chord from the curve
     total = torch.where(far, size, c.exp()).floor().maximum(size)  # R + r - 1, at or below e^c, but for rounding
     low, high = total - size + 1, total - size + 2

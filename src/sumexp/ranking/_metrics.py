@@ -302,7 +302,8 @@ def _values(
         items, gains = given.of_items(marked, called, faults)
         parts = places.of_labels(given.candidates, items, gains, most, faults, first)
     else:
-        right = given.of_matrix(relevant, called, names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
+        # A metric by itself, under the name "", takes gains only if it counts them; `evaluate` takes them for all.
+        right = given.of_matrix(relevant, called, "" in asked and names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
         if first:
             firsts = list(places.first_of_matrix(given.candidates, right, faults))
             some = _joined([each.right for each in firsts]) > 0

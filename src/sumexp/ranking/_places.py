@@ -263,7 +263,7 @@ def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iter
     scores = given.scores
     assert isinstance(scores, Tensor)
     for rows in _rows(scores):
-        part, marks = scores[rows], relevant[rows]
+        part, marks = scores[rows], relevant[rows] > 0
         note_nan(faults, part.amax(-1), rows.start)
         best = torch.where(marks, part, lowest(part)).amax(-1, keepdim=True)
         equal = part == best
