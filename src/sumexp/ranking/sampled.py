@@ -231,8 +231,8 @@ def certified_rank(loss: float, n: int, num_negatives: int, weight: float = 1.0,
     """
     if not (isinstance(loss, Real) and loss >= 0):
         raise ValueError(f"loss is {loss!r}; an expected loss is a number >= 0")
-    # The least loss of 1 + low is at most the loss, that of 1 + high above it. Least losses are right to 1e-14: the slack
-    # of 1e-12 makes sure that no rank is left out.
+    # The least loss of 1 + low is at most the loss, that of 1 + high above it. Rounding moves least losses by 1e-14:
+    # with a slack of 1e-12 no rank is left out.
     low, high = 0, checks.whole("n", n, 1, WHOLE) + 1
     while high - low > 1:
         middle = (low + high) // 2
