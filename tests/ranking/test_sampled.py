@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations, product
-from math import comb, exp, inf, log, log1p, nan
+from math import comb, exp, inf, log, log1p, nan, prod
 
 import pytest
 import sympy as sp
@@ -25,15 +25,12 @@ def on_set(s: int, n: int, weight: float) -> torch.Tensor:
 @pytest.mark.parametrize("n, m", [(1, 1), (5, 3), (40, 7), (1000, 100)])
 @pytest.mark.parametrize("weight", [1.0, 0.01, 1e6])
 def test_sums_over_hits_are_the_integrals(n: int, m: int, weight: float) -> None:
-    for s in {0, 1, n // 2, n}:
-        size = torch.tensor(s)
-        by_sum = ranking.hit_losses(n, m, weight, size).item()
-        law = expectations.with_replacement(on_set(s, n, weight), m)
-        assert by_sum == pytest.approx(expectations.expect(law).loss.item(), rel=1e-13, abs=1e-15)
-        if m <= min(n, 10):
-            by_sum = ranking.hit_losses(n, m, weight, size, replacement=False).item()
-            law = expectations.without_replacement(on_set(s, n, weight), m)
-            assert by_sum == pytest.approx(expectations.expect(law).loss.item(), rel=1e-13, abs=1e-15)
+    for s, replacement in product({0, 1, n // 2, n}, (True, False)):
+        if replacement or m <= min(n, 10):
+            by_sum = ranking.hit_losses(n, m, weight, torch.tensor(s), replacement=replacement).item()
+            scheme = expectations.with_replacement if replacement else expectations.without_replacement
+            mean = expectations.expect(scheme(on_set(s, n, weight), m)).loss.item()
+            assert by_sum == pytest.approx(mean, rel=1e-13, abs=1e-15)
 
 
 def subset_loss(n: int, m: int, s: int, weight: float = 1.0) -> float:
@@ -46,6 +43,7 @@ def subset_loss(n: int, m: int, s: int, weight: float = 1.0) -> float:
 @pytest.mark.parametrize("n, m, s", [(12, 5, 4), (10**8, 10, 3), (10**15, 5, 5 * 10**14)])
 def test_hits_by_rational_probabilities(n: int, m: int, s: int) -> None:
     binomial = [Q(comb(m, k) * s**k * (n - s) ** (m - k), n**m) for k in range(m + 1)]
+    assert sum(binomial) == 1
     value = sum(float(p) * log1p(3 * k) for k, p in enumerate(binomial))
     for expected, replacement in ((value, True), (subset_loss(n, m, s, 3.0), False)):
         found = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement)
@@ -167,15 +165,8 @@ def test_subsets_are_below_the_product_too() -> None:
     for k in range(1, 6):
         for size in range(1, 6):
             values = [1 if y >= size else x[y] for y in range(5)]
-            mean, bound = Q(0), Q(1)
-            for chosen in combinations(range(5), k):
-                term = Q(1)
-                for y in chosen:
-                    term *= values[y]
-                mean += term / comb(5, k)
-            for y in range(size):
-                bound *= 1 - Q(k, 5) * (1 - x[y])
-            assert mean <= bound
+            every = [prod((values[y] for y in chosen), start=Q(1)) for chosen in combinations(range(5), k)]
+            assert sum(every) / comb(5, k) <= prod((1 - Q(k, 5) * (1 - x[y]) for y in range(size)), start=Q(1))
 
 
 def test_the_smallest_failure() -> None:
