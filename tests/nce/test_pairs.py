@@ -151,3 +151,6 @@ def test_a_pair_that_is_always_true_has_no_finite_score_if_hits_are_left_out() -
     certain = Joint(torch.tensor([[0.5, 0.0], [0.25, 0.25]], dtype=torch.float64))
     assert sigmoid_pairs(certain, 4, "mask")[0].tolist() == [math.inf, -math.inf]
     assert sigmoid_pairs(certain, 4)[0, 0].isfinite()
+    steep = torch.tensor([0.0, -34, -35], dtype=torch.float64)
+    odds = gbce(steep, 1, 1.0)[0].item(), sigmoid_pairs(Joint(steep.exp()[None]), 2, "mask")[0, 0].item()
+    assert odds == pytest.approx((34 - math.log1p(math.exp(-1)),) * 2, rel=1e-14)  # 1 / (e^-34 + e^-35)

@@ -28,6 +28,9 @@ def test_by_hand() -> None:
     off = half + torch.tensor([1.0, 0.0])
     assert cost(half, half, off).item() == pytest.approx(log((exp(1) + 1) / 2) - 0.5)
     assert cost(half, half, half + 3).item() == pytest.approx(0, abs=1e-15)
+    # The third class is never drawn: no matter where it does not occur.
+    truth = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64).log()
+    assert cost(truth, truth[0], truth[0].clamp(min=-5)).tolist() == [0, math.inf]
 
 
 @pytest.mark.parametrize("m", [1, 3, 100])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sumexp.negatives import consistency, race
 from sumexp.samplers import LogUniform, log_inclusion
-from tests.exact import draws, laws, log_of, union
+from tests.exact import draws, floats, laws, log_of, union
 from tests.negatives.test_consistency import slope
 
 Q = Fraction
@@ -122,14 +122,16 @@ def test_the_law_of_distinct_ids_by_every_order(q: tuple[Fraction, ...], m: int)
         assert chance.item() == pytest.approx(float(expected[tuple(row.nonzero().flatten().tolist())]), rel=1e-12)
         assert log_coin.exp().tolist() == pytest.approx(exact, rel=1e-12)
     if m < 5:
-        assert race.inclusion(log_of(q), m).tolist() == pytest.approx(exact, rel=1e-9)
+        assert race.inclusion(log_of(q), m).tolist() == pytest.approx(exact, rel=1e-12)
 
 
 def test_probabilities_of_distinct_ids_keep_their_digits_for_a_steep_law() -> None:
-    q = (Q(10**9 - 3, 10**9), Q(2, 10**9), Q(1, 10**9))
-    law = race.distinct_law(log_of(q), 2)  # 1 - q_0 in float64 would leave seven digits
-    expected = successive(q, 2)
-    assert law.probability.tolist() == pytest.approx([float(x) for x in expected.values()], rel=1e-12)
+    for counts in ((10**9 - 3, 2, 1), (10**15, 1), (10**20, 10**20, 1), (10**60, 10**60, 10**30, 1)):
+        q, m = tuple(Q(n, sum(counts)) for n in counts), len(counts) - 1
+        law, expected = race.distinct_law(log_of(q), m), successive(q, m)  # 1 - q_0 in float64 would lose digits
+        assert law.probability.tolist() == pytest.approx([float(x) for x in expected.values()], rel=1e-12)
+        exact = floats(inclusions(expected, m + 1))
+        torch.testing.assert_close(race.inclusion(log_of(q), m), exact, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("classes, m", [(500, 1), (1000, 60), (300, 250)])

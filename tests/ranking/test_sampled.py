@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import combinations, product
-from math import comb, exp, inf, log, log1p, nan
+from math import comb, exp, inf, log, log1p, nan, prod
 
 import pytest
 import sympy as sp
@@ -25,26 +25,29 @@ def on_set(s: int, n: int, weight: float) -> torch.Tensor:
 @pytest.mark.parametrize("n, m", [(1, 1), (5, 3), (40, 7), (1000, 100)])
 @pytest.mark.parametrize("weight", [1.0, 0.01, 1e6])
 def test_sums_over_hits_are_the_integrals(n: int, m: int, weight: float) -> None:
-    for s in {0, 1, n // 2, n}:
-        size = torch.tensor(s)
-        by_sum = ranking.hit_losses(n, m, weight, size).item()
-        law = expectations.with_replacement(on_set(s, n, weight), m)
-        assert by_sum == pytest.approx(expectations.expect(law).loss.item(), rel=1e-11, abs=1e-14)
-        if m <= min(n, 10):
-            by_sum = ranking.hit_losses(n, m, weight, size, replacement=False).item()
-            law = expectations.without_replacement(on_set(s, n, weight), m)
-            assert by_sum == pytest.approx(expectations.expect(law).loss.item(), rel=1e-11, abs=1e-14)
+    for s, replacement in product({0, 1, n // 2, n}, (True, False)):
+        if replacement or m <= min(n, 10):
+            by_sum = ranking.hit_losses(n, m, weight, torch.tensor(s), replacement=replacement).item()
+            scheme = expectations.with_replacement if replacement else expectations.without_replacement
+            mean = expectations.expect(scheme(on_set(s, n, weight), m)).loss.item()
+            assert by_sum == pytest.approx(mean, rel=1e-13, abs=1e-15)
 
 
-def test_hits_by_rational_probabilities() -> None:
-    n, m, s = 12, 5, 4
+def subset_loss(n: int, m: int, s: int, weight: float = 1.0) -> float:
+    """E log(1 + wK), K hypergeometric, by whole numbers."""
+    law = [Q(comb(s, k) * comb(n - s, m - k), comb(n, m)) for k in range(m + 1)]
+    assert (sum(law), sum(k * p for k, p in enumerate(law))) == (1, Q(m * s, n))
+    return sum(float(p) * log1p(weight * k) for k, p in enumerate(law))
+
+
+@pytest.mark.parametrize("n, m, s", [(12, 5, 4), (10**8, 10, 3), (10**15, 5, 5 * 10**14)])
+def test_hits_by_rational_probabilities(n: int, m: int, s: int) -> None:
     binomial = [Q(comb(m, k) * s**k * (n - s) ** (m - k), n**m) for k in range(m + 1)]
-    hypergeometric = [Q(comb(s, k) * comb(n - s, m - k), comb(n, m)) for k in range(m + 1)]
-    assert sum(binomial) == sum(hypergeometric) == 1
-    for law, replacement in ((binomial, True), (hypergeometric, False)):
-        value = sum(float(p) * log(1 + 3 * k) for k, p in enumerate(law))
+    assert sum(binomial) == 1
+    value = sum(float(p) * log1p(3 * k) for k, p in enumerate(binomial))
+    for expected, replacement in ((value, True), (subset_loss(n, m, s, 3.0), False)):
         found = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement)
-        assert found.tolist() == pytest.approx([value], rel=1e-13)
+        assert found.tolist() == pytest.approx([expected], rel=1e-13)
 
 
 def test_expected_loss_is_the_mean_over_all_draws() -> None:
@@ -162,15 +165,8 @@ def test_subsets_are_below_the_product_too() -> None:
     for k in range(1, 6):
         for size in range(1, 6):
             values = [1 if y >= size else x[y] for y in range(5)]
-            mean, bound = Q(0), Q(1)
-            for chosen in combinations(range(5), k):
-                term = Q(1)
-                for y in chosen:
-                    term *= values[y]
-                mean += term / comb(5, k)
-            for y in range(size):
-                bound *= 1 - Q(k, 5) * (1 - x[y])
-            assert mean <= bound
+            every = [prod((values[y] for y in chosen), start=Q(1)) for chosen in combinations(range(5), k)]
+            assert sum(every) / comb(5, k) <= prod((1 - Q(k, 5) * (1 - x[y]) for y in range(size)), start=Q(1))
 
 
 def test_the_smallest_failure() -> None:
@@ -363,12 +359,10 @@ def test_the_sampled_rank_is_bounded_draw_by_draw_and_on_average(seed: int, m: i
 def test_infonce_says_1_75_where_the_log_rank_is_6_2() -> None:
     # F1: 1,000 classes, 500 of the 999 negatives tie, 10 are drawn without replacement.
     loss = ranking.hit_losses(999, 10, 1.0, torch.tensor(500), replacement=False).item()
-    law = [Q(comb(500, k) * comb(499, 10 - k), comb(999, 10)) for k in range(11)]
-    assert sum(law) == 1
-    assert loss == pytest.approx(sum(float(p) * log(1 + k) for k, p in enumerate(law)), rel=1e-11)
+    assert loss == pytest.approx(subset_loss(999, 10, 500), rel=1e-13)
     assert round(loss, 3) == 1.754
     # Without floats: by Jensen the loss is at most log(1 + 10 * 500/999) < log 7, and the rank is 501.
-    assert 1 + sum(k * p for k, p in enumerate(law)) == 1 + Q(5000, 999) < 7 < 501
+    assert 1 + Q(5000, 999) < 7 < 501
     assert round(log(501), 3) == 6.217
     # Importance weights do not repair it: every draw counts 99.9, and it still falls short.
     assert ranking.deficits(999, 10, 99.9, torch.tensor(500), replacement=False).item() > 0.06
@@ -383,6 +377,8 @@ def test_what_infonce_certifies_of_the_full_rank() -> None:
             assert ranking.certified_rank(least, 1000, m) == rank
             if rank > 1:
                 assert ranking.certified_rank(0.999 * least, 1000, m) < rank
+    rank = ranking.certified_rank(1.7, 10**10, 20, replacement=False)
+    assert subset_loss(10**10, 20, rank - 1) <= 1.7 < subset_loss(10**10, 20, rank)
     assert ranking.certified_rank(inf, 1000, 10) == ranking.certified_rank(10**400, 1000, 10) == 1001
     assert ranking.certified_rank(0.0, 1000, 10) == 1
 
@@ -418,6 +414,8 @@ def test_least_weights_of_many_draws_against_the_binomial_sum() -> None:
             chance *= (m - k + 1) * p / (k * (1 - p))
             mean += chance * log1p(k * exp(log_w))
         assert mean == pytest.approx(log(2), rel=1e-12)
+        if m <= sampled.MOST:
+            assert ranking.hit_losses(10**6, m, exp(log_w), round(p * 10**6)).item() == pytest.approx(mean, rel=1e-13)
     # With many hits K is nearly its mean: log(1 + wK) loses (1 - p)/(8 mp) nats to Jensen, and its slope is 1/2.
     log_w = ranking.log_least_weight(torch.tensor(0.5, dtype=F64), 1_000_000).item()
     assert log_w + log(500_000) == pytest.approx(0.5 / (8 * 500_000) * 2, rel=1e-3)

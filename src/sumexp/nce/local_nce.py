@@ -96,9 +96,9 @@ def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergence
     Source: Stratos, Lemma 2.1.
     """
     check_candidates(n)
-    q = noise(joint, log_q).exp().expand(joint.shape)
-    mixture = (joint.y_given_x + (n - 1) * q) / n
-    return Divergences(joint.x @ _kl(joint.y_given_x, mixture), joint.x @ _kl(q, mixture))
+    p, q = joint.y_given_x, noise(joint, log_q).exp().expand(joint.shape)
+    mixture = (p + (n - 1) * q) / n
+    return Divergences(joint.x @ _kl(p, mixture, (n - 1) / n * (q - p)), joint.x @ _kl(q, mixture, (p - q) / n))
 
 
 @typed
@@ -124,6 +124,13 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     return torch.exp(log_p)
 
 
-def _kl(p: Tensor, m: Tensor) -> Tensor:
-    """KL(p||m) over the last dimension, for m > 0 wherever p > 0."""
-    return torch.xlogy(p, torch.where(p > 0, p / m, 1.0)).sum(-1)
+def _kl(p: Tensor, m: Tensor, change: Tensor) -> Tensor:
+    r"""KL(p||m) over the last dimension, for m > 0 wherever p > 0; ``change`` is m - p, which sums to 0.
+
+    So :math:`\sum m-p-p\log(m/p)`, whose terms are nearly their squares' if m is near p. With v = (m - p)/(m + p)
+    :math:`\log(m/p) = 2(v+v^3/3+v^5/5+\dots)` and :math:`m-p-2pv = (m-p)v`.
+    """
+    v = change / (m + p)
+    series = sum(v ** (2 * k) / (2 * k + 3) for k in range(9))
+    far = change + torch.xlogy(p, torch.where(p > 0, p / m, 1.0))
+    return torch.where(v.abs() < 0.1, change * v - 2 * p * v**3 * series, far).sum(-1)

@@ -67,7 +67,7 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
     beta = 1 - t * (1 - alpha)
     if drawn == "all":
         return log_p + math.log(beta * len(log_p) / k)
-    return log_p - torch.log1p(-log_p.exp()) + math.log(beta / alpha)
+    return log_p - _log_others(log_p) + math.log(beta / alpha)
 
 
 def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
@@ -84,7 +84,7 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     scores = local_nce.optimal_scores(joint, batch)
     if hits == "keep":
         return scores
-    return torch.where(scores > -math.inf, scores - torch.log1p(-joint.y_given_x), -math.inf)
+    return torch.where(scores > -math.inf, scores - _log_others(joint.log_y_given_x), -math.inf)
 
 
 def softmax_pairs(joint: Joint) -> Tensor:
@@ -111,3 +111,10 @@ def constant_loss(bias: float, batch: int) -> float:
     b = torch.tensor(bias, dtype=torch.float64)
     softplus = torch.nn.functional.softplus
     return (softplus(-b) + (batch - 1) * softplus(b)).item()
+
+
+def _log_others(log_p: Tensor) -> Tensor:
+    """[..., classes] log(1 - p), for the likeliest class by the sum of the others, as 1 - p would cancel."""
+    likeliest = log_p.argmax(-1, keepdim=True)
+    others = torch.logsumexp(log_p.scatter(-1, likeliest, -math.inf), -1, keepdim=True)
+    return torch.log1p(-log_p.exp()).scatter(-1, likeliest, others)

@@ -8,6 +8,8 @@ With :math:`\log\hat q` subtracted from every logit and hits kept the minimum is
 so a constant factor costs nothing.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -24,10 +26,12 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
     that the cost is :math:`\alpha/4`, and about :math:`1/n` for an id seen n times, fewer than :math:`1/\alpha`.
 
     ``log_p`` is :math:`\log P(y\mid x)` [..., classes], ``log_q`` [classes] the law of one draw and ``estimate``
-    [classes] the finite :math:`\log\hat q`, which need not sum to 1. The result is [...], in nats.
+    [classes] the finite :math:`\log\hat q`, which need not sum to 1. Classes with P = 0 do not count. The
+    result is [...], in nats, and ``inf`` if a class with P > 0 is never drawn.
     """
     truth, law = checks.log_law("log_p", log_p), checks.log_law("log_q", log_q)
     if estimate.shape != law.shape or not bool(estimate.isfinite().all()):
         raise ValueError(f"the estimate of log q must hold {tuple(law.shape)} finite numbers: give unseen classes one")
-    shift = estimate.double() - law
-    return torch.logsumexp(truth + shift, -1) - (truth.exp() * shift).sum(-1)
+    shift = torch.where(truth > -math.inf, estimate.double() - law, 0.0)
+    nats = torch.logsumexp(truth + shift, -1) - (truth.exp() * shift).sum(-1)
+    return torch.where((shift < math.inf).all(-1), nats, math.inf)

@@ -26,6 +26,9 @@ from sumexp.negatives.population import Losses
 LARGEST = 12
 """The largest number of classes whose sets are enumerated."""
 
+LEAST = 1e-300
+"""The least probability of a class in :func:`inclusion`: the reciprocal, a time, must be finite."""
+
 _double = partial(torch.tensor, dtype=torch.float64, device="cpu")  # whatever the default device
 
 
@@ -133,53 +136,60 @@ def inclusion(log_q: Tensor, m: int) -> Tensor:
     .. math:: \frac{ua_i}{ua_i+b_i}\ \prod_j(ua_j+b_j)\ \sum_{k\ne i}\frac{q_kb_k}{ua_k+b_k} ,
 
     taken by the trapezoid rule on the circle through the saddle point; another integrates over log t. m is at most
-    classes - 1.
+    classes - 1. Small probabilities are right relative to themselves. Raises ValueError for q below 1e-300.
     """
-    q = checks.log_law("log_q", log_q).exp()
+    q, order = checks.log_law("log_q", log_q).exp().sort(descending=True)
     m = checks.whole("m", m, 1, len(q) - 1)
-    if not q.min() > 0:
-        raise ValueError("the probability of a class is 0; leave out classes that are never drawn")
-    # Where the density matters: it is at most its value at the saddle point, summed in absolute terms.
-    slowest = q.sort().values[: len(q) - m].sum().item()
-    stages = m + 10 * math.sqrt(m) + 50  # m + 1 arrivals, each at that rate at least
-    coarse = torch.linspace(-30.0, math.log(stages / slowest), 200, dtype=torch.float64, device=q.device)
-    bound = _saddle(coarse.exp().unsqueeze(-1) * q, m)[1] + coarse
-    inside = coarse[bound > bound.max() - 45]
+    if not q[-1] >= LEAST:
+        raise ValueError(f"the least probability is {q[-1].item():.3g}; leave out classes below {LEAST:g}")
+    stages = m + 10 * math.sqrt(m) + 50  # m + 1 arrivals, each at the rate of the len(q) - m slowest at least
+    last = math.log(stages) - math.log(q[m:].sum().item())
+    coarse = torch.linspace(-30.0, last, 200, dtype=torch.float64, device=q.device)
+    # Where each class's density matters: it is at most its value at the saddle point, summed in absolute terms.
+    log_odds, log_size = _saddle(q, coarse.exp(), m)
+    bound = log_size + coarse + (torch.sigmoid(-log_odds) @ q).log()
+    each = bound.unsqueeze(-1) - torch.logaddexp(-log_odds, torch.zeros_like(log_odds))
+    inside = (each > each.amax(0) - 45).any(-1).nonzero()
     step = min(0.24, 0.7 / math.sqrt(m + 1))  # at an angle x the integrand grows like e^{m x^2 / 2}, up to x = pi / 2
-    ends = inside[0].item() - 0.2, inside[-1].item() + 0.2
+    ends = coarse[max(int(inside[0]) - 1, 0)].item(), coarse[min(int(inside[-1]) + 1, 199)].item()
     u = torch.arange(*ends, step, dtype=torch.float64, device=q.device)
     points = 2 * (5 * math.isqrt(m) + 20)  # counts under the saddle point's law have a variance of at most m
     angle = (torch.arange(points // 2, dtype=torch.float64, device=q.device) + 0.5) * (2 * math.pi / points)
     z = torch.polar(torch.ones_like(angle), angle).unsqueeze(-1)  # u / rho, [points / 2, 1]
     total = torch.zeros_like(q)
-    for time, log_rho, log_size in zip(u.exp(), *_saddle(u.exp().unsqueeze(-1) * q, m), strict=True):
+    for time, log_odds, log_size in zip(u.exp(), *_saddle(q, u.exp(), m), strict=True):
         # a and b divided by rho a + b: probabilities of the tilted coins, so that nothing overflows
-        heads = torch.sigmoid(log_rho + _log_odds(q * time))
-        factor = z * heads + (1 - heads)
-        rates = q * (1 - heads) / factor
+        heads, tails = torch.sigmoid(log_odds), torch.sigmoid(-log_odds)
+        factor = z * heads + tails
+        rates = q * tails / factor
         value = torch.exp(torch.log(factor).sum(-1, keepdim=True) - 1j * m * angle.unsqueeze(-1) + log_size)
         weight = 2 / points * step * time
         among = z * heads / factor * (rates.sum(-1, keepdim=True) - rates)
         total += weight * (value * among).real.sum(0)
-    return total.clamp_max(1.0)
+    return torch.empty_like(total).scatter(0, order, total.clamp_max(1.0))
 
 
-def _saddle(rate: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    r"""log rho with :math:`\sum\rho a/(\rho a+b) = m`, and :math:`\log\prod(\rho a+b) - m\log\rho`, for ``rate`` qt."""
-    log_odds = _log_odds(rate)
-    low, high = -log_odds.amax(-1) - 50, -log_odds.amin(-1) + 50
+def _saddle(q: Tensor, times: Tensor, m: int) -> tuple[Tensor, Tensor]:
+    r"""Log odds of the tilted coins, of which m are expected, and :math:`\log\prod(\rho a+b) - m\log\rho`.
+
+    The coin of class i shows heads with probability :math:`\rho a_i/(\rho a_i+b_i)`, and q falls. Rates qt may be huge.
+    So odds are relative to the m-th class, and the m fastest classes count by a, the others by b: log rho cancels.
+    """
+    rate = times.unsqueeze(-1) * q
+    log_a = torch.log(-torch.expm1(-rate))
+    log_odds = times.unsqueeze(-1) * (q - q[m - 1]) + log_a - log_a[:, m - 1 : m]
+    # The m-th class's own log odds: at -log L too few coins show heads, and too many at log L of the next class.
+    low = torch.full_like(times, -math.log(len(q)))
+    high = (math.log(len(q)) - log_odds[:, m]).clamp(max=1500)  # beyond 745 no tails are left
     for _ in range(60):
         middle = (low + high) / 2
-        few = torch.sigmoid(middle.unsqueeze(-1) + log_odds).sum(-1) < m
+        tilted = middle.unsqueeze(-1) + log_odds
+        few = torch.sigmoid(tilted[:, m:]).sum(-1) < torch.sigmoid(-tilted[:, :m]).sum(-1)
         low, high = torch.where(few, middle, low), torch.where(few, high, middle)
-    tilted = low.unsqueeze(-1) + log_odds  # softplus of it by logaddexp: F.softplus drops e^-x beyond 20
-    size = (torch.logaddexp(tilted, torch.zeros_like(tilted)) - rate).sum(-1) - m * low
-    return low, size
-
-
-def _log_odds(rate: Tensor) -> Tensor:
-    r""":math:`\log(a/b) = \log(e^{qt}-1)`."""
-    return rate + torch.log(-torch.expm1(-rate))
+    tilted = low.unsqueeze(-1) + log_odds
+    zero = torch.zeros_like(tilted)  # softplus by logaddexp: F.softplus drops e^-x beyond 20
+    fast = (log_a + torch.logaddexp(-tilted, zero))[:, :m].sum(-1)
+    return tilted, fast + (torch.logaddexp(tilted, zero) - rate)[:, m:].sum(-1)
 
 
 @typed
