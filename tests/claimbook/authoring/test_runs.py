@@ -16,6 +16,7 @@ from claimbook.store import Store, parts
 from sumexp import datasets
 from sumexp._runtime import Result
 from sumexp.datasets import DataError, DataFile, Dataset
+from tests.claimbook.store.conftest import flip
 
 
 @dataclass(frozen=True)
@@ -144,12 +145,6 @@ def test_a_field_of_a_wrong_type_is_named(root: Path, config: Config, fault: str
 def test_a_config_that_is_no_dataclass() -> None:
     with pytest.raises(BookError, match=r"a run's config must be a dataclass, got {'steps': 3}"):
         runs.cached(task, {"steps": 3})
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 def test_a_damaged_entry_is_computed_again_with_a_note(root: Path, caplog: pytest.LogCaptureFixture) -> None:
