@@ -338,7 +338,7 @@ def three(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[DataFile]:
     return files
 
 
-def test_several_fetched_with_one_bar(three: list[DataFile], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_all_are_fetched_with_one_bar(three: list[DataFile], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fetched = datasets.fetch_all(["a", "b", "c", "d"], tmp_path)
     assert fetched == {file.path[0]: [tmp_path / file.path] for file in three} | {"d": []}
     assert all((tmp_path / file.path).read_bytes() == CONTENT for file in three)
