@@ -104,11 +104,8 @@ def temperatures(z: Tensor) -> Tensor:
 
 HERE: Mapping[str, Call] = {
     "bias.sample": lambda z: bias.sample(
-        bias.Schedule((1, 4), (1, Fraction(1, 2))),
-        lambda batch, place: law(z)[place],
-        5,
-        generator=source(z),
-        device=z.device,
+        bias.Schedule((1, 4), (1, Fraction(1, 2))), lambda batch, place: law(z)[place], 5,
+        generator=source(z), device=z.device,
     ),
     "bias.sampled_bias": lambda z: bias.sampled_bias(row(z), 0, 2, log_law(z)),
     "bias.variance": lambda z: bias.variance(bias.Schedule((1, 4), (1, 1)), row(z)),

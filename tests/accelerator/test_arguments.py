@@ -22,6 +22,7 @@ POSITIVES = ([[1], [0], [2], [3]], csr_array(np.eye(B, COLUMNS)))
 LABELS = ranking.Labels([[0], [1], [2], [3]], [[1.0], [2.0], [1.0], [0.5]])
 PROBABILITIES = [0.5, 0.1, 0.1, 0.1, 0.1, 0.1]
 CORRECTIONS = ("all", "negatives", "importance")
+OF_ROWS = ("sampled_softmax", "info_nce", "decoupled", "binary_nce")
 Call = Callable[[Tensor], Any]
 
 
@@ -57,17 +58,14 @@ def drawn(law: samplers.Sampler, **options: Any) -> Call:
 
 
 HISTORY, COUNTS = [[1], [2], [], [4]], torch.arange(50, 0, -1)
+PARTS = [samplers.Uniform(6), samplers.Categorical(PROBABILITIES)]
 CALLS: dict[str, Call] = {
     **{f"in_batch, {c}": of_scores(correct=c, label_smoothing=0.1, positives=POSITIVES[0]) for c in CORRECTIONS},
     "in_batch, sparse": of_scores(positives=POSITIVES[1]),
     **{f"in_batch, T {t.shape}": of_scores(temperature=t) for t in (HALF, HALF.expand(B), HALF.expand(B, 1))},
     **{f"linear_in_batch, {c}": of_vectors("linear_in_batch", correct=c, temperature=HALF) for c in CORRECTIONS},
     **{f"distributed, {c}": of_vectors("distributed_in_batch", correct=c, temperature=HALF) for c in CORRECTIONS},
-    **{
-        f"{n}, {c}": of_rows(n, c)
-        for n in ("sampled_softmax", "info_nce", "decoupled", "binary_nce")
-        for c in CORRECTIONS
-    },
+    **{f"{n}, {c}": of_rows(n, c) for n in OF_ROWS for c in CORRECTIONS},
     "sigmoid_pairs": lambda z: functional.sigmoid_pairs(z, IDS, log_q=LOG_Q, temperature=HALF, logit_bias=HALF),
     "cross_entropy": lambda z: functional.cross_entropy(z, OWN),
     "linear_cross_entropy": lambda z: functional.linear_cross_entropy(z[:, :3], z.T[:, :3], OWN, log_q=LOG_Q),
@@ -80,12 +78,7 @@ CALLS: dict[str, Call] = {
     **{f"SampledSoftmax, {c}": softmax(c) for c in ("all", "importance", "none")},
     **{
         f"draw, {type(law).__name__}, {sorted(options)}": drawn(law, **options)
-        for law in (
-            samplers.Uniform(6),
-            samplers.LogUniform(6),
-            samplers.Categorical(PROBABILITIES),
-            samplers.Mixture([samplers.Uniform(6), samplers.Categorical(PROBABILITIES)], [0.5, 0.5]),
-        )
+        for law in (*PARTS, samplers.LogUniform(6), samplers.Mixture(PARTS, [0.5, 0.5]))
         for options in ({"hits": "redraw"}, {"hits": "mask", "shared": True}, {"exclude": HISTORY})
     },
     "unigram": lambda z: samplers.unigram(COUNTS.to(z.device)).log_prob(OWN),

@@ -27,16 +27,9 @@ def stated(table: str) -> dict[str, dict[str, Any]]:
 
 
 DRAWS = {
-    "bias.sample",
-    "nn.SampledSoftmax",
-    "samplers.distinct",
-    "samplers.model_based",
-    "vae.bounds.hard_bound",
-    "vae.bounds.importance",
-    "vae.bounds.relaxed_loss",
-    "vae.gradients.quality",
-    "models.wordmodel.draw_contexts",
-}
+    "bias.sample", "nn.SampledSoftmax", "samplers.distinct", "samplers.model_based", "vae.bounds.hard_bound",
+    "vae.bounds.importance", "vae.bounds.relaxed_loss", "vae.gradients.quality", "models.wordmodel.draw_contexts",
+}  # fmt: skip
 """What a GPU's random numbers change."""
 SEARCHES = {"perturb.representation.nearest_attained": 1e-8} if GPU else {}
 """The tolerance of a search that may stop at another step where sums are taken in another order."""

@@ -31,10 +31,8 @@ def values(device: str, ties: Ties, share: float, excluded: bool) -> list[Tensor
             found.append(metric(columns, of, *k, ties=ties, exclude=exclude, empty="skip"))
     found += [ranking.ranks(scores.to(device), ties=ties), ranking.rank(scores.to(device), [0] * 7, ties=ties)]
     values, items = scores.topk(20)  # of equal scores a GPU takes others
-    for retrieved in (
-        ranking.Retrieved(items.to(device)),
-        ranking.Retrieved(items.to(device), values.double().numpy()),
-    ):
+    for given in ((), (values.double().numpy(),)):
+        retrieved = ranking.Retrieved(items.to(device), *given)
         found += ranking.evaluate(retrieved, gained, NAMES, ties=ties, exclude=exclude, empty=0).values()
     for kind in (torch.float32, torch.int64):
         chunks = ranking.Chunks(lambda start, stop: scores.nan_to_num()[:, start:stop].to(device, kind), 300, 70)  # noqa: B023

@@ -21,20 +21,10 @@ from tests.accelerator.test_functions import stated
 from tests.tasks import CASES, MEMBERS
 
 DRAWS = {
-    "catalogue, draws",
-    "fits, draws",
-    "longtail",
-    "longtail.residual",
-    "models.multilabel, infonce",
-    "models.multilabel, softmax",
-    "models.skipgram, low rank",
-    "models.skipgram, table",
-    "models.wordmodel",
-    "nce.gaussians, cpc",
-    "nce.gaussians, doe",
-    "retrieval, sampled",
-    "vae",
-}
+    "catalogue, draws", "fits, draws", "longtail", "longtail.residual", "models.multilabel, infonce",
+    "models.multilabel, softmax", "models.skipgram, low rank", "models.skipgram, table", "models.wordmodel",
+    "nce.gaussians, cpc", "nce.gaussians, doe", "retrieval, sampled", "vae",
+}  # fmt: skip
 """These draw on the device, and a GPU has other random numbers."""
 EAGER = {"models.wordmodel", "fits, draws", "fits, exact"}
 """Batches without a fixed shape, and loops of their own."""
@@ -48,9 +38,8 @@ def test_every_task_is_in_the_table() -> None:
                 if callable(thing) and getattr(thing, "__module__", None) == module.name and not name.startswith("_"):
                     parameters = signature(thing).parameters if name == "train" else {}
                     if {"device", "progress"} <= set(parameters):
-                        found.add(
-                            module.name.removeprefix("sumexp.").removeprefix("chapters.").removesuffix(".training")
-                        )
+                        place = module.name.removeprefix("sumexp.").removeprefix("chapters.")
+                        found.add(place.removesuffix(".training"))
     assert found == {name.split(",")[0] for name in CASES}
     assert found == {name.rsplit(".", 1)[0] for name in TASKS}
 

@@ -120,13 +120,8 @@ def symmetric_grid_bias(levels: list[float], n: int, k: int) -> float:
     f = np.array([1 / (1 + sum(levels[i] for i in point)) for point in points])
     ones = np.ones((len(points), 1))
     bounds = [(None, None)] * len(unknown) + [(0, None)]
-    got = linprog(
-        [0.0] * len(unknown) + [1.0],
-        A_ub=np.block([[design, -ones], [-design, -ones]]),
-        b_ub=np.concatenate([f, -f]),
-        bounds=bounds,
-        method="highs",
-    )
+    least, within = np.block([[design, -ones], [-design, -ones]]), np.concatenate([f, -f])
+    got = linprog([0.0] * len(unknown) + [1.0], A_ub=least, b_ub=within, bounds=bounds, method="highs")
     return float(got.fun)
 
 

@@ -24,6 +24,11 @@ def markdown(source: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "source": source}
 
 
+def displayed(data: dict[str, Any], **mark: Any) -> dict[str, Any]:
+    """An output that the book's functions have marked."""
+    return {"output_type": "display_data", "metadata": {"sumexp": mark}, "data": data}
+
+
 def write_notebook(path: Path, *cells: dict[str, Any]) -> None:
     numbered = [{"metadata": {}, "id": f"cell-{n}"} | cell for n, cell in enumerate(cells)]
     metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}

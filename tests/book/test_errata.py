@@ -43,9 +43,8 @@ def test_code_of_a_section_runs(name: str, label: str) -> None:
 
 
 def test_every_entry_that_names_an_erratum_is_named_there() -> None:
-    named = {
-        label: set(re.findall(r"{claim}`([^`]+)`", sections(FOLDER / f"{page}.md")[1][label])) for page, label in CASES
-    }
+    texts = {label: sections(FOLDER / f"{page}.md")[1][label] for page, label in CASES}
+    named = {label: set(re.findall(r"{claim}`([^`]+)`", text)) for label, text in texts.items()}
     for claim in register.load(ROOT / "claims").values():
         for label in claim.erratum:
             assert claim.id in named[label.lower()], label

@@ -21,7 +21,7 @@ from sphinx.util.typing import stringify_annotation
 from claimbook import BookError
 from claimbook.pipeline.plan import parse
 from claimbook.store import parts
-from tests.book.pages import CODE, EXTENSIONS, extension, markdown, render, write_notebook
+from tests.book.pages import CODE, EXTENSIONS, displayed, extension, markdown, render, write_notebook
 
 
 def paragraph(text: str) -> nodes.paragraph:
@@ -31,22 +31,17 @@ def paragraph(text: str) -> nodes.paragraph:
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        (
-            ("The loss.", "a", "It is small.", "f", "Source."),
-            ("The loss.", "a", "f", "Notes", "It is small.", "Source."),
-        ),
-        (("The loss.", "a", "f", "Source."), ("The loss.", "a", "f", "Source.")),
-        (("The loss.", "It is small.", "f"), ("The loss.", "f", "Notes", "It is small.")),
-        (("The loss.", "It is small."), ("The loss.", "It is small.")),
+        ("The loss. | a | It is small. | f | Source.", "The loss. | a | f | Notes | It is small. | Source."),
+        ("The loss. | a | f | Source.", "The loss. | a | f | Source."),
+        ("The loss. | It is small. | f", "The loss. | f | Notes | It is small."),
+        ("The loss. | It is small.", "The loss. | It is small."),
     ],
 )
-def test_parameters_stand_after_the_first_sentence_and_its_formula(
-    written: tuple[str, ...], shown: tuple[str, ...]
-) -> None:
+def test_parameters_stand_after_the_first_sentence_and_its_formula(written: str, shown: str) -> None:
     made = {"a": nodes.math_block("", "a"), "f": nodes.field_list("", nodes.field("", nodes.field_name("", "f")))}
-    content = addnodes.desc_content("", *(made.get(text) or paragraph(text) for text in written))
+    content = addnodes.desc_content("", *(made.get(text) or paragraph(text) for text in written.split(" | ")))
     extension("pages")["fields_first"](None, nodes.section("", content))
-    assert tuple(part.astext().strip() for part in content) == shown
+    assert [part.astext().strip() for part in content] == shown.split(" | ")
 
 
 API = {file.stem: file.read_text("utf-8") for file in (EXTENSIONS.parent / "api").glob("*.md")}
@@ -209,18 +204,11 @@ def built(place: Path, source: str) -> BeautifulSoup:
     """The first page of a book of two, which quotes the other, a chapter with one result and one figure."""
     about = {"figure": "bar", "alt": "A bar.", "caption": "Own.", "source": "sumexp.a:f", "provenance": "key 12"}
     picture = {"image/svg+xml": ["<svg>", "<g/></svg>"]}
+    record = "application/papermill.record/text/"
     outputs = [
-        {"output_type": "display_data", "metadata": {"sumexp": about}, "data": picture},
-        {
-            "output_type": "display_data",
-            "metadata": {"sumexp": {"result": "reads", "value": 1024, "rtol": 0.0}},
-            "data": {"application/papermill.record/text/plain": "'1,024'"},
-        },
-        {
-            "output_type": "display_data",
-            "metadata": {"sumexp": {"sentence": "order", "text": "So it *is*."}},
-            "data": {"application/papermill.record/text/markdown": ["So it *is*."]},
-        },
+        displayed(picture, **about),
+        displayed({f"{record}plain": "'1,024'"}, result="reads", value=1024, rtol=0.0),
+        displayed({f"{record}markdown": ["So it *is*."]}, sentence="order", text="So it *is*."),
     ]
     drawn, kept = CODE | {"outputs": outputs[:1]}, CODE | {"source": "", "outputs": outputs[1:]}  # the last is skipped
     write_notebook(place / "notebooks" / "chapter.ipynb", markdown("# Chapter"), drawn, kept)

@@ -8,7 +8,7 @@ import pytest
 from bs4 import BeautifulSoup
 from sphinx.errors import ExtensionError
 
-from tests.book.pages import CODE, markdown, render, write_notebook
+from tests.book.pages import CODE, displayed, markdown, render, write_notebook
 
 TEXT = "# Chapter\n\nSee {ref}`fig-bar` and {ref}`the other <fig-line>`.\n"
 Build: TypeAlias = Callable[..., tuple[BeautifulSoup, str]]
@@ -16,11 +16,7 @@ Build: TypeAlias = Callable[..., tuple[BeautifulSoup, str]]
 
 def shown(name: str, caption: str = "A bar.", source: str = "sumexp.datasets:files") -> dict[str, Any]:
     about = {"figure": name, "alt": "Words.", "caption": caption, "source": source, "provenance": "key 12 · seed 0"}
-    return {
-        "output_type": "display_data",
-        "metadata": {"sumexp": about},
-        "data": {"image/svg+xml": [f'<svg role="img" id="{name}">', "<g/></svg>"]},
-    }
+    return displayed({"image/svg+xml": [f'<svg role="img" id="{name}">', "<g/></svg>"]}, **about)
 
 
 @pytest.fixture
@@ -41,25 +37,17 @@ def test_a_figure_has_its_picture_caption_source_and_numbers(build: Build) -> No
     assert warnings == ""
     bar, line = page.select("figure.sumexp-figure")
     assert (bar["id"], line["id"]) == ("fig-bar", "fig-line")
-    assert [str(one) for one in bar.select("div.figure-picture[tabindex='0'] > *")] == [
-        '<svg id="bar" role="img"><g></g></svg>'
-    ]
+    (drawn,) = bar.select("div.figure-picture[tabindex='0'] > *")
+    assert str(drawn) == '<svg id="bar" role="img"><g></g></svg>'
     caption, below = bar.select("figcaption > p")
     assert caption.get_text() == "For all \\(x<1\\), \\(y\\), a & b. #"
     assert caption.select("em")
-    assert [link["href"] for link in bar.select("a")] == [
-        "#fig-bar",
-        "#cell-bar",
-        "../_modules/sumexp/datasets.html#files",
-        "../_figures/bar.csv",
-    ]
+    links = ["#fig-bar", "#cell-bar", "../_modules/sumexp/datasets.html#files", "../_figures/bar.csv"]
+    assert [link["href"] for link in bar.select("a")] == links
     words = "Drawn in this cell from sumexp.datasets.files. Data (CSV)."
     assert (below["class"], below.get_text()) == (["figure-source"], words)
-    assert [link["href"] for link in line.select("p.figure-source a")] == [
-        "#cell-line",
-        "../_modules/sumexp/a.html#B.c",
-        "../_figures/line.csv",
-    ]
+    links = ["#cell-line", "../_modules/sumexp/a.html#B.c", "../_figures/line.csv"]
+    assert [link["href"] for link in line.select("p.figure-source a")] == links
 
 
 def test_references_print_a_figures_number_and_lead_to_it_and_to_its_cell(build: Build) -> None:

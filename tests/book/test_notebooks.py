@@ -34,11 +34,8 @@ def test_the_runs_that_a_chapter_looks_for_are_part_of_its_key(name: str) -> Non
     """What ``trained(GRID, NAMES, ...)`` asks for is what the front matter declares, and nothing else."""
     source = parse(ROOT / "notebooks" / f"{name}.md")
     nodes = [node for cell in source.code for node in ast.walk(ast.parse(cell))]
-    values = {
-        node.targets[0].id: node.value
-        for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
+    assigned = [(node.targets[0], node.value) for node in nodes if isinstance(node, ast.Assign)]
+    values = {target.id: value for target, value in assigned if isinstance(target, ast.Name)}
     asked = {}
     for node in nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "trained":

@@ -69,9 +69,8 @@ def test_errata_have_a_weight_of_the_list() -> None:
     assert drawn.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": one}) == "misprint"
     assert drawn.heaviest(["B3"], {"B1": one}) == ""
     for other in ("slip", "misprint, or a fault of our text"):
-        with pytest.raises(
-            ValueError, match=f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
-        ):
+        said = f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
+        with pytest.raises(ValueError, match=said):
             read(other)
     with pytest.raises(ValueError, match="the weight of erratum B1 is ''; expected a heading, and a line"):
         drawn.read_errata("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")

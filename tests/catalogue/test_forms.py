@@ -33,11 +33,8 @@ def agree(one: Tensor, other: Tensor, *inputs: Tensor) -> None:
 @pytest.mark.parametrize(
     ("form", "correct", "hits"),
     [
-        ("none", "none", "keep"),
-        ("kept", "all", "keep"),
-        ("masked", "all", "mask"),
-        ("negatives", "negatives", "mask"),
-        ("importance", "importance", "mask"),
+        *(("none", "none", "keep"), ("kept", "all", "keep"), ("masked", "all", "mask")),
+        *(("negatives", "negatives", "mask"), ("importance", "importance", "mask")),
     ],
 )
 def test_the_forms_in_batch_are_in_batch_of_the_package(form: Form, correct: Correct, hits: InBatchHits) -> None:
@@ -50,9 +47,8 @@ def test_mixed_columns_have_the_law_of_themixture() -> None:
     columns = torch.cat([IDS, torch.tensor([4, 0, 3])])
     matrix = scores(SIZE, len(columns))
     share = (SIZE - 1) / (SIZE - 1 + SIZE // 2)
-    law = samplers.Mixture(
-        [samplers.unigram(torch.tensor([8, 6, 3, 2, 1]), 1.0), samplers.Uniform(ITEMS)], [share, 1 - share]
-    )
+    parts = [samplers.unigram(torch.tensor([8, 6, 3, 2, 1]), 1.0), samplers.Uniform(ITEMS)]
+    law = samplers.Mixture(parts, [share, 1 - share])
     by_hand = forms.batch_loss("mixed", matrix, columns, mixture(LAW, SIZE)[columns])
     agree(by_hand, functional.in_batch(matrix, columns, log_q=law.log_prob(columns)), matrix)
 

@@ -70,24 +70,23 @@ def trained() -> list[runs.Run]:
     return runs.cached_all(task, [Config(n) for n in range(3)], data=lambda _: ("mnist",))
 
 
-def taken_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Write the file of the grid, and begin with an empty store."""
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[runs.Run]:
+    """Write the file of the grid, and begin with an empty store; gives the runs as they were in the first."""
+    before = trained()
     for job in tiny("cpu", lambda name: True):
         grids.run(job, "cpu")
     assert grids.write("tiny", "cpu", "cpu") == 4
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "another store"))
     bundles.forget()
+    return before
 
 
-def test_the_books_runs_are_shown_without_data_and_store(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: dict[str, bool]
-) -> None:
-    before = trained()
-    taken_home(monkeypatch, tmp_path)
+def test_the_books_runs_are_shown_without_data_and_store(home: list[runs.Run], there: dict[str, bool]) -> None:
     there["mnist"] = False
     found = trained()
-    assert [run.key for run in found] == [run.key for run in before]
-    for old, new in zip(before, found, strict=True):
+    assert [run.key for run in found] == [run.key for run in home]
+    for old, new in zip(home, found, strict=True):
         assert new.arrays.keys() == {"values"}
         assert (new.arrays["values"] == old.arrays["values"]).all()
         assert (new.history["epoch"] == old.history["epoch"]).all()
@@ -97,15 +96,13 @@ def test_the_books_runs_are_shown_without_data_and_store(
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu", seed=1) == []
     assert complete_grids.trained("tiny", ["mnist"], "smoke", "cpu") == []
-    assert not Store(tmp_path / "another store").entries("run")
+    assert not default().entries("run")
     assert bundled.origin([found[0].key]) == "came with the book"
     assert not bundled.origin(["another"])
 
 
-def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    taken_home(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("home")
+def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not() -> None:
     first, *others = tiny("cpu", lambda name: True)[1:]
     grids.run(first, "cpu")
     assert all(run.brought for run in trained())
@@ -114,8 +111,8 @@ def test_a_whole_grid_of_the_store_replaces_them_and_a_part_does_not(
     assert not any(run.brought for run in trained())
 
 
-def test_a_run_that_the_store_lacks_stays_in_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    taken_home(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("home")
+def test_a_run_that_the_store_lacks_stays_in_the_file() -> None:
     before = bundled.files("tiny")[0].read_text("utf-8")
     assert grids.write("tiny", "cpu", "cpu") == 4
     assert bundled.files("tiny")[0].read_text("utf-8") == before
@@ -123,11 +120,9 @@ def test_a_run_that_the_store_lacks_stays_in_the_file(monkeypatch: pytest.Monkey
     assert all(run.brought and run.arrays["values"].size == 4 for run in trained())
 
 
-def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("home")
+def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are shown together or not at all, and neither replaces nor completes those that a build shows."""
-    taken_home(monkeypatch, tmp_path)
     larger = [Job(task, Config(n, shift=1.0), ("mnist",), seconds={"cpu": 1.0}, condense=slim) for n in range(2)]
     monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, there: tuple(larger)})
     wanted = runs.cached(task, larger[0].config, data=("mnist",))
@@ -142,18 +137,16 @@ def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(
     assert bundled.sources("tiny", "paper") == complete_grids.trained("tiny", ["mnist"], "paper", "cpu") == ["mnist"]
 
 
-def test_other_settings_and_other_data_are_computed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    taken_home(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("home")
+def test_other_settings_and_other_data_are_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runs.cached(task, Config(1, shift=0.5), data=("mnist",)).brought is None
     assert runs.cached(task, Config(1)).brought is None
     monkeypatch.setattr(parts, "declared", lambda names: dict.fromkeys(names, "other checksums"))
     assert runs.cached(task, Config(2), data=("mnist",)).brought is None
 
 
-def test_changed_code_is_said_until_a_check_finds_the_same(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    taken_home(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("home")
+def test_changed_code_is_said_until_a_check_finds_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     CODE[0] = "changed"
     bundles.forget()
     assert all(run.brought and run.brought.is_stale for run in trained())
@@ -186,8 +179,8 @@ def checked() -> list[runs.Run]:
     return [runs.cached(exact, Config()), *trained()[:2]]
 
 
-def test_the_command_ends_with_1_where_a_run_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    taken_home(monkeypatch, tmp_path)
+@pytest.mark.usefixtures("home")
+def test_the_command_ends_with_1_where_a_run_differs() -> None:
     for shift, code in ((0.0, 0), (0.5, 1)):
         SHIFT[0] = shift
         done = CliRunner().invoke(app, ["runs", "check", "--grid", "tiny", "--device", "cpu"])

@@ -188,17 +188,14 @@ def test_what_is_missing_is_computed_by_tasks_on_the_cores(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--grid", "none"], "GRID is 'none'; expected one of tiny"),
-        (["--grid", "tiny", "--profile", "huge"], "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
-        (["--grid", "tiny", "--device", "tpu"], "device is 'tpu'; expected one of auto, cpu, cuda"),
-        (
-            ["--grid", "tiny", "--device", "cpu", "--only", "xyz"],
-            "no run of tiny, .* begins with 'xyz'; see .runs list.",
-        ),
+        ("--grid none", "GRID is 'none'; expected one of tiny"),
+        ("--grid tiny --profile huge", "PROFILE is 'huge'; expected one of smoke, cpu, paper"),
+        ("--grid tiny --device tpu", "device is 'tpu'; expected one of auto, cpu, cuda"),
+        ("--grid tiny --device cpu --only xyz", "no run of tiny, .* begins with 'xyz'; see .runs list."),
     ],
 )
-def test_wrong_input_is_named_before_anything_runs(arguments: list[str], message: str) -> None:
-    assert re.search(message, command("run", *arguments, code=1))
+def test_wrong_input_is_named_before_anything_runs(arguments: str, message: str) -> None:
+    assert re.search(message, command("run", *arguments.split(), code=1))
     assert CALLS == []
 
 
@@ -222,11 +219,8 @@ def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypat
     monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")  # no run here reads it
     ask_for(monkeypatch, lambda profile, there: tuple(job(n, data=("mnist",) * there("mnist")) for n in range(2)))
     names = ("mnist", "omniglot")
-    assert complete_grids.states("tiny", names, "cpu", "cpu") == {
-        "trained mnist": "no",
-        "trained omniglot": "no",
-        "runs tiny": "none",
-    }
+    states = {"trained mnist": "no", "trained omniglot": "no", "runs tiny": "none"}
+    assert complete_grids.states("tiny", names, "cpu", "cpu") == states
     assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
     for one, shown in zip(grids.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
         grids.run(one, "cpu")

@@ -338,9 +338,7 @@ def three(server: Server, monkeypatch: pytest.MonkeyPatch) -> list[DataFile]:
     return files
 
 
-def test_several_are_fetched_with_one_bar(
-    three: list[DataFile], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_all_are_fetched_with_one_bar(three: list[DataFile], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fetched = datasets.fetch_all(["a", "b", "c", "d"], tmp_path)
     assert fetched == {file.path[0]: [tmp_path / file.path] for file in three} | {"d": []}
     assert all((tmp_path / file.path).read_bytes() == CONTENT for file in three)
@@ -536,9 +534,8 @@ def test_a_corpus_is_a_running_text(tmp_path: Path) -> None:
 
 
 HEAD = "@relation r\n\n@attribute w {0,1}\n@ATTRIBUTE len numeric\n@attribute TAG_a {0,1}\n@attribute TAG_b {0,1}\n\n"
-LABELS = (
-    '<?xml version="1.0"?>\n<labels xmlns="http://mulan"><label name="TAG_a"/><label name="TAG_b"></label></labels>'
-)
+LABELS = '<?xml version="1.0"?>\n<labels xmlns="http://mulan">'
+LABELS += '<label name="TAG_a"/><label name="TAG_b"></label></labels>'
 
 
 def mulan(folder: Path, train: str = "{0 1,3 1}\n{}\n", test: str = "{1 2.5,2 1}", labels: str = LABELS) -> list[Path]:

@@ -120,11 +120,8 @@ def test_digits_itself() -> None:
 )
 def test_mnist_and_fashion_mnist_themselves(name: str, mean: float, deviation: float) -> None:
     data = read(name)
-    assert [part.shape for part in (data.train, data.validation, data.test)] == [
-        (50_000, 784),
-        (10_000, 784),
-        (10_000, 784),
-    ]
+    shapes = [part.shape for part in (data.train, data.validation, data.test)]
+    assert shapes == [(50_000, 784), (10_000, 784), (10_000, 784)]
     # The mean and deviation that are commonly published, of the 60,000 images together.
     first, last = data.train.mean(dtype=np.float64), data.validation.mean(dtype=np.float64)
     assert (5 * first + last) / 6 == pytest.approx(mean, abs=5e-5)

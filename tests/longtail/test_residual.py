@@ -141,9 +141,7 @@ def test_pictures_are_cut_out_and_mirrored() -> None:
     ]
 
 
-def test_a_step_sees_standardised_pictures_cut_anew_in_each_epoch(
-    data: Labelled, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_sees_standardised_pictures_cut_anew_each_epoch(data: Labelled, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Tensor] = []
 
     def noted(parameters: dict[str, Tensor], x: Tensor, config: Residual, training: bool = False) -> Tensor:

@@ -16,6 +16,7 @@ from sumexp.chapters.models.multilabel import CONFIGS, Loss, MultilabelConfig
 from sumexp.datasets import Corpus, MultiLabel
 
 TINY = MultilabelConfig(width=8, epochs=3, batch=32, learning_rate=0.02, queries=60, pairs=10, negatives=4)
+MEASURES = ("loss", "cross_entropy", "log_rank", "log_mrr", "first_log_mrr", "ndcg")
 LOSSES: tuple[Loss, ...] = ("softmax", "cosface", "arcface", "infonce")
 
 
@@ -43,9 +44,8 @@ def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
         for i in range(6):
             labels = torch.full((3,), i)
             own = cosine[:, i]
-            margin = {"cosface": torch.full_like(own, 0.4), "arcface": functional.arcface_margin(own, 0.4)}.get(
-                loss, 0 * own
-            )
+            margins = {"cosface": torch.full_like(own, 0.4), "arcface": functional.arcface_margin(own, 0.4)}
+            margin = margins.get(loss, 0 * own)
             wanted = functional.pairwise_margin(9 * cosine, labels, 9 * margin.unsqueeze(-1), reduction="none")
             assert torch.allclose(found[:, i], wanted, rtol=1e-12)
 
@@ -57,12 +57,14 @@ def test_gradients_at_cosines_of_one_are_finite() -> None:
         assert gradient.isfinite().all()
 
 
+def curves(arrays: Mapping[str, np.ndarray], part: str) -> dict[str, np.ndarray]:
+    """The measures of a part in each epoch."""
+    return {name: arrays[f"{part}_{name}"] for name in MEASURES}
+
+
 def keep_their_bounds(arrays: Mapping[str, np.ndarray]) -> None:
     for part in ("train", "test"):
-        curve = {
-            name: arrays[f"{part}_{name}"]
-            for name in ("loss", "cross_entropy", "log_rank", "log_mrr", "first_log_mrr", "ndcg")
-        }
+        curve = curves(arrays, part)
         assert (curve["cross_entropy"] >= curve["log_rank"]).all()
         assert (curve["log_rank"] >= curve["log_mrr"]).all()
         assert (curve["log_mrr"] >= curve["first_log_mrr"]).all()
@@ -76,10 +78,7 @@ def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: Que
     assert all(np.isfinite(values).all() for values in arrays.values())
     keep_their_bounds(arrays)
     for part in ("train", "test"):
-        curve = {
-            name: arrays[f"{part}_{name}"]
-            for name in ("loss", "cross_entropy", "log_rank", "log_mrr", "first_log_mrr", "ndcg")
-        }
+        curve = curves(arrays, part)
         assert all(len(values) == 4 for values in curve.values())
         assert metrics[f"{part}_ndcg"] == curve["ndcg"][-1] > curve["ndcg"][0]
         if loss == "infonce":

@@ -63,9 +63,7 @@ def random_scores(seed: int, labels: int, falls: float) -> tuple[Extreme, Tensor
 
 @pytest.mark.parametrize("labels, falls", [(4, 0.6), (60, 0.2), (300, 0.1), (300, 1e-5)])
 @pytest.mark.parametrize("at_once", [7, 500])
-def test_it_counts_what_sorted_lists_do(
-    labels: int, falls: float, at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_counts_as_sorted_lists_do(labels: int, falls: float, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data, scores = random_scores(labels, labels, falls)
     monkeypatch.setattr(judging, "EXAMPLES", at_once)
     monkeypatch.setattr(judging, "bag", lambda part, rows, device: rows)

@@ -135,20 +135,16 @@ def test_small_tables_have_dense_gradients_and_the_same_losses(method: Method, m
 
 def test_hidden_units_begin_with_variance_one_however_many_features_an_example_has() -> None:
     labels, counts = csr_array(np.eye(4, dtype=bool)), torch.ones(4)
-    few, many, none = (
-        Learner(
-            replace(TINY, batch=2), Part(csr_array(table.astype(np.float32)), labels), counts, 0.2
-        ).features.detach()
-        for table in (np.eye(4, 16), np.ones((4, 16)), np.zeros((4, 16)))
-    )
+    tables = (csr_array(table.astype(np.float32)) for table in (np.eye(4, 16), np.ones((4, 16)), np.zeros((4, 16))))
+    learners = (Learner(replace(TINY, batch=2), Part(table, labels), counts, 0.2) for table in tables)
+    few, many, none = (learner.features.detach() for learner in learners)
     assert torch.equal(many, few / 4)  # the root of 16 features beside 1
     assert torch.equal(none, few)
 
 
 def test_hits_and_negatives_of_a_batch() -> None:
-    learner = Learner(
-        replace(TINY, method=Method("softmax", "batch", "constant", 3)), DATA.train, torch.from_numpy(DATA.counts), 0.2
-    )
+    config = replace(TINY, method=Method("softmax", "batch", "constant", 3))
+    learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts), 0.2)
     own = torch.tensor([4, 5, 4, 7])
     found = learner.negatives(own, learner.draw(generator(0, "negatives")))
     assert found.ids.tolist() == [[4, 5, 4]]

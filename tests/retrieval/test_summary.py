@@ -20,12 +20,8 @@ PAIRS = np.array([6, 3, 2, 1, 0])
 def test_groups_and_recall_by_hand() -> None:
     own = summary.members(COUNTS)
     # The 33 % quantile of 1, 4, 4, 9 is 3.97, the 66 % quantile 4; label 4 is in no training example, and in no group.
-    assert {name: np.flatnonzero(which).tolist() for name, which in own.items()} == {
-        "head": [0],
-        "torso": [1, 2],
-        "tail": [3],
-        "full": [0, 1, 2, 3],
-    }
+    labels = {name: np.flatnonzero(which).tolist() for name, which in own.items()}
+    assert labels == {"head": [0], "torso": [1, 2], "tail": [3], "full": [0, 1, 2, 3]}
     found = np.array([[3, 1, 0, 0, 0], [6, 2, 1, 1, 0]])
     assert summary.recall(found, PAIRS, own["torso"]).tolist() == [1 / 5, 3 / 5]
     assert summary.recall(found, PAIRS, own["full"]).tolist() == [4 / 12, 10 / 12]

@@ -15,15 +15,10 @@ from sumexp.perturb import argmax
 from sumexp.perturb.noises import Logistic
 
 MEMBERS = (
-    Member("gumbel", 1.0, "exact", 4),
-    Member("gaussian", 1.0, "exact", 4),
-    Member("gaussian", 1.28, "exact", 4),
-    Member("gaussian", 1.28, "exact", 4, seed=1),
-    Member("logistic", 0.7, "exact", 4),
-    Member("gumbel", 1.5, "exact", 4),
-    Member("gaussian", 1.0, "softmax", 4),
-    Member("logistic", 1.0, "softmax", 4),
-    Member("gumbel", 2.0, "softmax", 4),
+    *(Member("gumbel", 1.0, "exact", 4), Member("gaussian", 1.0, "exact", 4), Member("gaussian", 1.28, "exact", 4)),
+    *(Member("gaussian", 1.28, "exact", 4, seed=1), Member("logistic", 0.7, "exact", 4)),
+    *(Member("gumbel", 1.5, "exact", 4), Member("gaussian", 1.0, "softmax", 4)),
+    *(Member("logistic", 1.0, "softmax", 4), Member("gumbel", 2.0, "softmax", 4)),
 )
 
 
@@ -100,10 +95,8 @@ def test_what_is_gumbel_noise_and_more_is_charged_too_much() -> None:
         assert (exact < published + 1e-10).all()
     # The Gaussian is no such noise: one class raised above the rest is charged too little.
     raised = torch.tensor([[[[2.0, 0.0, 0.0]]]], dtype=torch.float64)
-    kinds = ("exact", "softmax")
-    exact, published = (
-        posterior.divergence(raised, [Member("gaussian", divergence=kind, categories=3)]) for kind in kinds
-    )
+    members = [Member("gaussian", divergence=kind, categories=3) for kind in ("exact", "softmax")]
+    exact, published = (posterior.divergence(raised, [one]) for one in members)
     assert exact > published + 0.1
 
 

@@ -155,17 +155,10 @@ def test_the_schedule_of_150000_steps_is_the_public_one() -> None:
 def test_results_have_the_promised_form() -> None:
     found = training.train(config(MIXED, epochs=2, importance=3, test_images=50))
     arrays, metrics, history = found.arrays, found.metrics, found.history
-    assert {name: arrays[name].shape for name in arrays} == {
-        **dict.fromkeys((f"{part}_{one}" for part in ("validation", "test") for one in CRITERIA), (6, 50)),
-        "counts": (2,),
-        "by_count": (6, 2),
-        "images": (10, 64),
-        "shown": (3,),
-        "reconstructions": (3, 10, 64),
-        "imagined": (3, 10, 64),
-        "probe": (),
-        "probe_logits": (200, 4, 10),
-    }
+    shapes = dict.fromkeys((f"{part}_{one}" for part in ("validation", "test") for one in CRITERIA), (6, 50))
+    shapes |= {"counts": (2,), "by_count": (6, 2), "images": (10, 64), "shown": (3,), "reconstructions": (3, 10, 64)}
+    shapes |= {"imagined": (3, 10, 64), "probe": (), "probe_logits": (200, 4, 10)}
+    assert {name: arrays[name].shape for name in arrays} == shapes
     assert arrays["shown"].tolist() == [0, 2, 4]
     assert arrays["probe"] == 2
     assert ((arrays["imagined"] > 0) & (arrays["imagined"] < 1)).all()

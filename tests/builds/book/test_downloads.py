@@ -28,6 +28,7 @@ BOOK = Book(
     macros={"E": r"\operatorname{\mathbb{E}}", "R": r"\mathbb{R}"},
     title="The Sum of Exponentials",
 )
+MEAN, THEOREM = r"\operatorname{\mathbb{E}}", ":::{prf:theorem} of Ash\n:label: tiny-thm\n"
 VALUES = {"error": "3 × 10⁻¹³", "order": "It is $\\E x$ ({claim}`tiny-one`)."}
 
 
@@ -37,10 +38,7 @@ VALUES = {"error": "3 × 10⁻¹³", "order": "It is $\\E x$ ({claim}`tiny-one`)
         ("See {ref}`fig-bar`.", "See [Figure 1](tiny.html#fig-bar)."),
         ("an error of {glue:text}`error`", "an error of 3 × 10⁻¹³"),
         ("{glue:text}`unknown`", "…"),
-        (
-            "{glue:md}`order:myst`",
-            rf"It is $\operatorname{{\mathbb{{E}}}} x$ ([● tiny-one: holds]({REGISTER}tiny-one)).",
-        ),
+        ("{glue:md}`order:myst`", rf"It is ${MEAN} x$ ([● tiny-one: holds]({REGISTER}tiny-one))."),
         ("({claim}`tiny-two`)", f"([◆ tiny-two: holds with correction]({REGISTER}tiny-two))"),
         ("[words](../book/intro.md#start)", "[words](../book/intro.html#start)"),
         ("[words](other.md)", "[words](other.html)"),
@@ -50,10 +48,7 @@ VALUES = {"error": "3 × 10⁻¹³", "order": "It is $\\E x$ ({claim}`tiny-one`)
         ("$$\nx\n$$ (tiny-eq)", "$$\nx\n\\tag{3.4}\n$$"),
         ("`` {ref}`x` `` and `a` and `{doc}`", "`` {ref}`x` `` and `a` and `{doc}`"),
         ("```python\n{ref}`x`\n```", "```python\n{ref}`x`\n```"),
-        (
-            ":::{prf:theorem} of Ash\n:label: tiny-thm\n{glue:text}`error`\n:::",
-            ":::{prf:theorem} of Ash\n:label: tiny-thm\n3 × 10⁻¹³\n:::",
-        ),
+        (f"{THEOREM}{{glue:text}}`error`\n:::", f"{THEOREM}3 × 10⁻¹³\n:::"),
     ],
 )
 def test_what_only_the_book_knows_is_filled_in_and_the_rest_is_left(source: str, expected: str) -> None:
@@ -78,13 +73,8 @@ def shown(data: dict[str, str], **mark: Any) -> dict[str, Any]:
     return {"output_type": "display_data", "data": data, "metadata": {"sumexp": mark}}
 
 
-ABOUT = {
-    "figure": "bar",
-    "alt": "A bar.",
-    "caption": "For $x<1$ & more.",
-    "source": "sumexp.a:f",
-    "provenance": "key 12 · profile cpu",
-}
+ABOUT = {"figure": "bar", "alt": "A bar.", "caption": "For $x<1$ & more.", "source": "sumexp.a:f"}
+ABOUT |= {"provenance": "key 12 · profile cpu"}
 CHAPTER: dict[str, Any] = {
     "cells": [
         markdown("# Tiny\n\nIt is {glue:text}`error`, see {ref}`fig-bar`."),
@@ -127,9 +117,8 @@ def test_a_notebook_stands_alone_and_is_a_notebook() -> None:
 
 def test_links_lead_to_the_published_pages() -> None:
     published = replace(BOOK, address="https://x.org/book/notebooks/tiny.html")
-    assert text("({claim}`tiny-one`)", {}, published).endswith(
-        "(https://x.org/book/book/register.html#claim-tiny-one))"
-    )
+    linked = text("({claim}`tiny-one`)", {}, published)
+    assert linked.endswith("(https://x.org/book/book/register.html#claim-tiny-one))")
 
 
 def test_glued_are_numbers_and_sentences() -> None:

@@ -34,6 +34,9 @@ def asked(*arguments: str) -> str:
     return str(done.exception)
 
 
+RUN = ("notebook", "run", "one", "-p")
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [
@@ -41,12 +44,9 @@ def asked(*arguments: str) -> str:
         (("book", "--device", "tpu"), "device is 'tpu'; expected one of auto, cpu, cuda"),
         (("book", "--only", "one three"), "ONLY is 'three'; expected one of one, two"),
         (("notebook", "run", "three"), "no notebook 'three' in notebooks/; there are: one, two"),
-        (
-            ("notebook", "run", "one", "-p", "sede=1"),
-            "parameter 'sede=1' of notebooks/one.md: expected NAME=VALUE with NAME one of profile, ",
-        ),
-        (("notebook", "run", "one", "-p", "seed=x"), "parameter seed is 'x'; expected a value such as 0"),
-        (("notebook", "run", "one", "-p", "profile=huge"), "profile is 'huge'; expected one of smoke, "),
+        ((*RUN, "sede=1"), "parameter 'sede=1' of notebooks/one.md: expected NAME=VALUE with NAME one of profile, "),
+        ((*RUN, "seed=x"), "parameter seed is 'x'; expected a value such as 0"),
+        ((*RUN, "profile=huge"), "profile is 'huge'; expected one of smoke, "),
     ],
 )
 def test_wrong_input_is_named_before_anything_runs(
@@ -128,10 +128,8 @@ def test_builds_of_two_clones_and_the_tests_at_once(
     """They share a store: what one executes no other does, and all end well."""
     log, other = tmp_path / "log", Project(tmp_path / "another clone")
     for name in ("one", "two"):
-        project.write(
-            f"notebooks/{name}.md",
-            chapter(name, f"with open({str(log)!r}, 'a') as log:\n    log.write('{name} ')\ntime.sleep(1)"),
-        )
+        code = f"with open({str(log)!r}, 'a') as log:\n    log.write('{name} ')\ntime.sleep(1)"
+        project.write(f"notebooks/{name}.md", chapter(name, code))
     project.write("src/sumexp/used.py", "def two():\n    return 1 + 1\n")
     shutil.copytree(project.path, other.path, ignore=shutil.ignore_patterns("cache"))
     environment, cache = Project.environment, str(project.path / "cache")
@@ -139,9 +137,8 @@ def test_builds_of_two_clones_and_the_tests_at_once(
     plugins = ["-pclaimbook.register.evidence"]
     tests = [sys.executable, "-m", "pytest", "-q", *plugins, "--keep-evidence", "tests/test_tiny.py"]
     started = [one.start("book", "--profile", "smoke", "--cores", "2") for one in (project, other)]
-    started.append(
-        subprocess.Popen(tests, cwd=project.path, env=project.environment(), stdout=subprocess.PIPE, text=True)
-    )
+    surroundings = {"cwd": project.path, "env": project.environment()}
+    started.append(subprocess.Popen(tests, **surroundings, stdout=subprocess.PIPE, text=True))
     said = [process.communicate(timeout=300)[0] for process in started]
     assert [process.returncode for process in started] == [0, 0, 0], said
     assert sorted(log.read_text("utf-8").split()) == ["one", "two"]

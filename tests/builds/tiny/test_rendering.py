@@ -30,6 +30,7 @@ sphinx:
     nb_ipywidgets_js: {}
 """
 BOOK = Path(__file__).parents[3] / "book"
+TOC = "format: jb-book\nroot: index\nchapters:\n"
 PAGES = {name: f"# Page {name}\n\nIts words, and [another page](index.md).\n" for name in ("one", "two", "three")}
 
 
@@ -42,9 +43,7 @@ def stage(tmp_path: Path) -> Path:
     stage = tmp_path / "stage"
     stage.mkdir()
     (stage / "_config.yml").write_text(SETTINGS)
-    (stage / "_toc.yml").write_text(
-        "format: jb-book\nroot: index\nchapters:\n- file: one\n- file: two\n- file: three\n"
-    )
+    (stage / "_toc.yml").write_text(TOC + "".join(f"- file: {name}\n" for name in PAGES))
     (stage / "index.md").write_text("# Tiny\n\nSee {doc}`two`.\n")
     for name, text in PAGES.items():
         (stage / f"{name}.md").write_text(text)
@@ -71,20 +70,9 @@ def executions(wall: float) -> dict[str, Any]:
     return {"tables": {"cost": [{"notebook": "bias", "wall": wall}], "origin": [], "versions": [{"package": "numpy"}]}}
 
 
-ENTRY = Entry(
-    id="bias-x",
-    chapter="bias",
-    where="eq. (1)",
-    kind="equation",
-    paper_says="$a=b$ in our words.",
-    corrected="$a=-b$",
-    erratum=("B1",),
-    unjudged="no test yet",
-    verdict="not judged",
-    says="no test yet",
-    evidence=None,
-    tests=(),
-)
+WORDS = {"where": "eq. (1)", "paper_says": "$a=b$ in our words.", "corrected": "$a=-b$", "unjudged": "no test yet"}
+JUDGED = {"verdict": "not judged", "says": "no test yet", "evidence": None, "tests": (), "erratum": ("B1",)}
+ENTRY = Entry(id="bias-x", chapter="bias", kind="equation", **WORDS, **JUDGED)
 (CLAIM,) = json.loads(to_json((ENTRY,)))
 ERRATUM = (
     "# Errata\n\n(erratum-b1)=\n## B1. A sign\n\n**Weight:** misprint.\n\n"
@@ -95,15 +83,11 @@ ERRATUM = (
 @pytest.fixture
 def tables(stage: Path) -> Path:
     """The book's pages of tables, in a book with one chapter and one page of errata."""
-    (stage / "_config.yml").write_text(
-        SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive").replace(
-            "sphinx_comments]", "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book]"
-        )
-    )
+    settings = SETTINGS.replace("  recursive", "  local_extensions: {sumexp_book: book/_ext}\n  recursive")
+    more = "sphinx_comments, sphinx_exercise, sphinx_proof, sumexp_book]"
+    (stage / "_config.yml").write_text(settings.replace("sphinx_comments]", more))
     pages = ("notebooks/bias", "book/register", "book/executions", "book/errata/bias")
-    (stage / "_toc.yml").write_text(
-        "format: jb-book\nroot: index\nchapters:\n" + "".join(f"- file: {name}\n" for name in pages)
-    )
+    (stage / "_toc.yml").write_text(TOC + "".join(f"- file: {name}\n" for name in pages))
     for folder in ("book/_data", "book/errata", "notebooks"):
         (stage / folder).mkdir(parents=True)
     shutil.copytree(BOOK / "_ext", stage / "book" / "_ext", ignore=shutil.ignore_patterns("__pycache__"))

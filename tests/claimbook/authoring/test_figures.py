@@ -112,14 +112,8 @@ def test_show_gives_the_picture_its_numbers_and_what_is_said_of_them(shown: list
     assert not plt.fignum_exists(fig.number)
     ((data, metadata),) = shown
     assert 'width="266.4pt"' in metadata["sumexp"].pop("narrow")  # 3.7 inches
-    assert metadata == {
-        "sumexp": {
-            "figure": "line",
-            "alt": "A rising line.",
-            "caption": "For $x<1$, a & b.",
-            "source": "sumexp.datasets:files",
-        }
-    }
+    words = {"alt": "A rising line.", "caption": "For $x<1$, a & b.", "source": "sumexp.datasets:files"}
+    assert metadata == {"sumexp": {"figure": "line"} | words}
     assert data["image/svg+xml"] == figures.svg(picture(), "line", "A rising line.")
     assert data["text/csv"].startswith("series,kind")
 

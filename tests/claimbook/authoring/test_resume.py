@@ -58,9 +58,8 @@ def test_a_task_that_is_killed_ends_with_the_same_numbers(
 ) -> None:
     monkeypatch.setattr(parts, "modules", code)
     killed, whole = Store(tmp_path / "killed"), Store(tmp_path / "whole")
-    process = multiprocessing.get_context("spawn").Process(
-        target=compute_until_the_fourth_step_kills, args=(str(killed.root),)
-    )
+    spawn = multiprocessing.get_context("spawn")
+    process = spawn.Process(target=compute_until_the_fourth_step_kills, args=(str(killed.root),))
     process.start()
     process.join(300)
     assert process.exitcode == -signal.SIGKILL

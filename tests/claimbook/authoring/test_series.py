@@ -51,10 +51,8 @@ def test_bars_stand_where_they_end_and_begin() -> None:
     lying.barh(["a", "b"], [2, 5], left=[0, 1])
     found = of("bar", rows(fig))
     up, across = found[:2], found[2:]
-    assert [(bar["series"], bar["x"], bar["y"], bar["base"]) for bar in up] == [
-        ("up", "1", "4", "1"),
-        ("up", "2", "-3", "1"),
-    ]
+    places = [(bar["series"], bar["x"], bar["y"], bar["base"]) for bar in up]
+    assert places == [("up", "1", "4", "1"), ("up", "2", "-3", "1")]
     assert [(bar["x"], bar["name"], bar["base"]) for bar in across] == [("2", "a", "0"), ("6", "b", "1")]
 
 

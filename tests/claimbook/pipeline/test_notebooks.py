@@ -43,9 +43,7 @@ def test_a_parameter_of_another_kind_is_named(given: str) -> None:
         notebooks.parameters("one", [given])
 
 
-def test_a_notebook_sees_what_its_key_holds_and_a_folder_for_itself(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_notebook_sees_what_its_key_holds_and_its_own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     source = Path("notebooks/one.md")
     source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
     fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "brown,omniglot", "OMP_NUM_THREADS": "1"}

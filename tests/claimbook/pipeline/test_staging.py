@@ -26,9 +26,7 @@ def noted(**what: Any) -> dict[str, Any]:
         ([], [], False),
     ],
 )
-def test_the_code_of_a_cell_that_only_keeps_books_is_folded(
-    outputs: list[dict[str, Any]], tags: list[str], folded: bool
-) -> None:
+def test_code_that_only_keeps_books_is_folded(outputs: list[dict[str, Any]], tags: list[str], folded: bool) -> None:
     cell = {"cell_type": "code", "metadata": {"tags": tags}, "outputs": outputs}
     assert staging._clean(cell, None)["metadata"]["tags"].count("hide-input") == folded
 

@@ -161,15 +161,8 @@ class Project:
     def start(self, *arguments: str, group: bool = False) -> subprocess.Popen[str]:
         """Start ``sumexp``; ``group``: in a process group of its own."""
         command = [sys.executable, "-m", "claimbook.cli", *arguments]
-        return subprocess.Popen(
-            command,
-            cwd=self.path,
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=group,
-        )
+        place = {"cwd": self.path, "env": self.environment(), "start_new_session": group}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **place)
 
     def run(self, *arguments: str, code: int = 0) -> str:
         """Run ``sumexp`` to its end; returns what it printed."""

@@ -25,6 +25,13 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "the store")
 
 
+def flip(path: Path) -> None:
+    """Damage one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
 def keep(store: Store, computation: Computation, content: bytes = b"content") -> Entry:
     """Write an entry of a file and of one in a folder."""
     with store.locked(computation), store.writing(computation) as (folder, seal):

@@ -11,7 +11,7 @@ import torch
 from claimbook.store import Store
 from claimbook.store.checkpoints import Checkpoint
 
-from .conftest import asked, keep
+from .conftest import asked, flip, keep
 
 
 def checkpoint(store: Store, number: int = 0, every: float = 0.0) -> Checkpoint:
@@ -38,14 +38,8 @@ def test_a_finished_entry_needs_none(store: Store) -> None:
     assert store.find(asked())
 
 
-def _flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "a flipped bit": _flip,
+    "a flipped bit": flip,
     "empty": lambda path: path.write_bytes(b""),
     "truncated": lambda path: path.write_bytes(path.read_bytes()[:-100]),
     "something else": lambda path: torch.save([1], path),

@@ -19,7 +19,7 @@ from claimbook.store import Computation, Store, default
 from claimbook.store.entries import SUMS, _sums, is_of_disk, read, size, write_text
 from claimbook.store.provenance import Meter
 
-from .conftest import asked, keep
+from .conftest import asked, flip, keep
 
 
 def test_an_entry_comes_back_as_it_was_written(store: Store) -> None:
@@ -65,12 +65,6 @@ def test_an_empty_folder_in_its_place_is_no_entry(store: Store) -> None:
     assert keep(store, asked()).path == store.path(asked())
 
 
-def _flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 def _reseal(folder: Path, **record: object) -> None:
     """Change the record and make the checksums fit."""
     values = json.loads((folder / "entry.json").read_text("utf-8"))
@@ -80,16 +74,16 @@ def _reseal(folder: Path, **record: object) -> None:
 
 MADE = asdict(Meter().read())
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "a flipped bit": lambda entry: _flip(entry / "file.bin"),
+    "a flipped bit": lambda entry: flip(entry / "file.bin"),
     "cut short": lambda entry: (entry / "file.bin").write_bytes((entry / "file.bin").read_bytes()[:-1]),
     "emptied": lambda entry: (entry / "file.bin").write_bytes(b""),
     "a file is gone": lambda entry: (entry / "file.bin").unlink(),
     "a folder is gone": lambda entry: shutil.rmtree(entry / "folder"),
     "a file too many": lambda entry: (entry / "more").touch(),
     "no record": lambda entry: (entry / "entry.json").unlink(),
-    "another record": lambda entry: _flip(entry / "entry.json"),
+    "another record": lambda entry: flip(entry / "entry.json"),
     "no checksums": lambda entry: (entry / SUMS).unlink(),
-    "other checksums": lambda entry: _flip(entry / SUMS),
+    "other checksums": lambda entry: flip(entry / SUMS),
     "other parts": lambda entry: _reseal(entry, parts={"number": "7"}),
     "parts of no kind": lambda entry: _reseal(entry, parts=[1]),
     "a part that is no text": lambda entry: _reseal(entry, parts={"number": 0}),

@@ -54,14 +54,14 @@ def test_each_module_of_the_closure_is_a_part_but_those_of_the_store() -> None:
     assert not any(name.startswith("module claimbook.store") for name in names)
 
 
+QUADRATURE = {"sumexp.expectations", "sumexp.expectations.quadrature"}
+
+
 @pytest.mark.parametrize(
     "code, modules",
     [
         ("from sumexp import expectations", {"sumexp.expectations"}),
-        (
-            "from sumexp.expectations import quadrature, no_module",
-            {"sumexp.expectations", "sumexp.expectations.quadrature"},
-        ),
+        ("from sumexp.expectations import quadrature, no_module", QUADRATURE),
         ("import sumexp.datasets as d", {"sumexp.datasets"}),
         ("import sumexp\nsumexp.expectations.product()", {"sumexp", "sumexp.expectations"}),
         ("import sumexp as s\ns.datasets.brown()", {"sumexp", "sumexp.datasets"}),
@@ -98,13 +98,9 @@ def test_closure_follows_deferred_imports_and_parents_that_do_something(tmp_path
         shutil.copy2(real / f"{module}.py", tmp_path / "claimbook")
 
     code = 'from claimbook.store import parts\nfor n in "abde": print(*sorted(parts.closure(["sumexp." + n])))'
-    out = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    command = [sys.executable, "-c", code]
+    out = subprocess.check_output(command, env=environment, text=True, stderr=subprocess.PIPE).splitlines()
     assert out[0] == "sumexp sumexp.a sumexp.c sumexp.pack sumexp.pack.inner"
     assert set(out[1].split()) == {"sumexp", "sumexp.b"}
     assert set(out[2].split()) == {"sumexp", "sumexp.d", "sumexp.shop.inner"}

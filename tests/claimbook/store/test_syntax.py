@@ -34,39 +34,22 @@ def f(x, /, y, *rest, z=1, **options):
     return inner
 '''
 SAME = [
-    ("total", "sum_"),
-    ("rest", "others_"),
-    ("options", "settings"),
-    ("x", "start"),
-    ("item", "i"),
-    ("nonzero", "kept"),
-    ("part", "p"),
-    ("last", "previous"),
-    ("first", "head"),
-    ("others", "tail"),
-    ("held", "context"),
-    ("error", "problem"),
-    ("Words", "Other words"),
-    ("  # a comment", "\n"),
-    ("item in", "(item) in"),
+    *(("total", "sum_"), ("rest", "others_"), ("options", "settings"), ("x", "start"), ("item", "i")),
+    *(("nonzero", "kept"), ("part", "p"), ("last", "previous"), ("first", "head"), ("others", "tail")),
+    *(("held", "context"), ("error", "problem")),
+    *(("Words", "Other words"), ("  # a comment", "\n"), ("item in", "(item) in")),
 ]
 OTHER = [
-    ("z=1", "z=2"),
-    ("y", "width"),
-    ("z", "depth"),
-    ("f", "g"),
-    ("t", "series"),
-    ("u", "v"),
-    ("inner", "closure"),
-    ("np", "numpy_"),
-    ("scale", "factor"),
-    ("sum", "mean"),
-    ("dtype", "out"),
-    ("sep", "end"),
-    ("OSError", "IOError_"),
-    ('"a"', '"b"'),
-    ("total +=", "total -="),
-    ("/, ", ""),
+    *(("y", "width"), ("z", "depth"), ("f", "g"), ("t", "series"), ("u", "v"), ("inner", "closure")),
+    *(
+        ("np", "numpy_"),
+        ("scale", "factor"),
+        ("sum", "mean"),
+        ("dtype", "out"),
+        ("sep", "end"),
+        ("OSError", "IOError_"),
+    ),
+    *(("z=1", "z=2"), ('"a"', '"b"'), ("total +=", "total -="), ("/, ", "")),
 ]
 
 

@@ -164,11 +164,8 @@ def test_an_order_by_hand() -> None:
 
 def test_groups_by_hand() -> None:
     numbers = groups(np.array([500, 100, 99, 20, 19, 1]), "numbers")
-    assert {name: own.nonzero()[0].tolist() for name, own in numbers.items()} == {
-        "head": [0, 1],
-        "torso": [2, 3],
-        "tail": [4, 5],
-    }
+    members = {name: own.nonzero()[0].tolist() for name, own in numbers.items()}
+    assert members == {"head": [0, 1], "torso": [2, 3], "tail": [4, 5]}
     # A fifth of the scale: 20 and 4.
     assert groups(np.array([100, 20, 19, 4, 3]), "numbers")["torso"].tolist() == [False, False, True, True, False]
     assert set(groups(np.array([500, 5]), "numbers")) == {"head", "tail"}
