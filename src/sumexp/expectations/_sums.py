@@ -158,10 +158,8 @@ class SpreadSum(DirectSum):
 
     @cached_property
     def _scatter(self) -> Array:
-        """(standard deviation / mean)^2 of a term, [batch], to which a rare one adds at most its probability: however
-        large it is, it is 1 - e^{-tx} that takes part in the sums.
-        """  # noqa: D205
-        log_x = alike(GRID * torch.arange(self.size, dtype=torch.float64, device=self.home), self.masses)
+        """(Standard deviation / mean)^2 of a term, [batch]; a rare one counts by at most its probability, however large."""
+        log_x = alike(GRID * np.arange(self.size), self.masses)
         middle = (self.masses * log_x).sum(-1) / self.masses.sum(-1)
         return (self.masses * namespace(log_x).tanh(log_x - middle[:, None]) ** 2).sum(-1) + self.zero_mass
 
