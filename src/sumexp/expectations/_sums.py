@@ -158,7 +158,7 @@ class SpreadSum(DirectSum):
 
     @cached_property
     def _scatter(self) -> Array:
-        """(Standard deviation / mean)^2 of a term, [batch]; a rare one counts by at most its probability, however large."""
+        """(Standard deviation / mean)^2 of a term, [batch]; a rare one counts by its probability at most."""
         log_x = alike(GRID * np.arange(self.size), self.masses)
         middle = (self.masses * log_x).sum(-1) / self.masses.sum(-1)
         return (self.masses * namespace(log_x).tanh(log_x - middle[:, None]) ** 2).sum(-1) + self.zero_mass
