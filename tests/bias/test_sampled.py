@@ -33,11 +33,11 @@ LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0], dtype=torch.float64)
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])
-@pytest.mark.parametrize("label", [0, 1])
+@pytest.mark.parametrize(("label", "offset"), [(0, 0.0), (1, 0.0), (0, 1e9)])
 @pytest.mark.parametrize("q", [(0.25, 0.25, 0.25, 0.25), (0.1, 0.2, 0.3, 0.4)])
-def test_bias_equals_the_enumeration(m: int, label: int, q: tuple[float, ...]) -> None:
+def test_bias_equals_the_enumeration(m: int, label: int, offset: float, q: tuple[float, ...]) -> None:
     proposal = torch.tensor(q, dtype=torch.float64)
-    bias = sampled_bias(LOGITS, label, m, proposal.log())
+    bias = sampled_bias(LOGITS + offset, label, m, None if offset and q[0] == q[1] else proposal.log())
     value, gradient = enumerated(LOGITS, label, m, proposal)
     full = torch.softmax(LOGITS, 0)
     assert bias.probability.item() == pytest.approx(full[label].item(), rel=1e-14)

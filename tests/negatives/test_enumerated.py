@@ -49,6 +49,15 @@ def test_kept_has_the_variance_of_its_information() -> None:
     assert got.error(P) < 1e-12
 
 
+@pytest.mark.parametrize("loss", [*enumerated.LOSSES.values(), enumerated.hard(0.7)])
+def test_a_shift_changes_nothing_and_far_apart_the_largest_negative_decides(loss: enumerated.Loss) -> None:
+    scores, (counts, _) = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64), draws(Q, 2)
+    torch.testing.assert_close(loss(scores + 1e6, counts, Q), loss(scores, counts, Q), rtol=1e-14, atol=0)
+    seen = torch.where((counts > 0) | (loss is enumerated.full), scores, -torch.inf)
+    expected = (seen.amax(-1, keepdim=True) - scores).clamp_min(0)
+    torch.testing.assert_close(loss(1e4 * scores, counts, Q) / 1e4, expected, rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ["masked", "refined"])
 def test_the_covariance_is_the_effect_of_another_example(name: str) -> None:
     """A share of 1e-5 goes to one label and draw; what that moves, squared and averaged over all, is the variance."""

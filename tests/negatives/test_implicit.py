@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp import functional, negatives, samplers
+from sumexp import expectations, functional, negatives, samplers
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.schemes import Weights
 from tests.exact import floats, log_of
@@ -74,8 +74,10 @@ def test_implicit_loss_equals_the_enumeration(weights: Weights, hits: samplers.H
     assert exact.variance.item() == pytest.approx(variance.item(), abs=1e-12)
     assert exact.bound.item() == pytest.approx(bound, abs=1e-13)
     assert exact.gap.item() == pytest.approx(bound - mean.item(), abs=1e-13)
-    error = variance + (bound - mean) ** 2
-    assert exact.squared_error.item() == pytest.approx(error.item(), abs=1e-13)
+    assert exact.squared_error.item() == pytest.approx((variance + (bound - mean) ** 2).item(), abs=1e-13)
+    slight = negatives.implicit_loss(1e-6 * LOGITS, negatives.scheme(log_of(UNIFORM), 1, m, "constant", "redraw"))
+    assert slight.gap.item() == pytest.approx(expectations.expect(slight.law).loss_gap.item(), rel=1e-12, abs=0)
+    assert slight.squared_error.item() == pytest.approx(slight.variance.item(), rel=1e-10, abs=0)
 
 
 def test_a_batch_of_logits_and_half_precision() -> None:

@@ -58,8 +58,9 @@ class Expectations:
             (rounding comes on top: some 1e-15 for the first two); for the variances an estimate of the same size.
         nodes: number of quadrature nodes.
 
-    Gaps and variances are accurate relative to themselves, however slightly X scatters. Only where a sum k times the
-    others has a probability p below 1e-6, a variance has a larger relative error, up to 1e-15 times min(k, 1/p).
+    Gaps and variances are accurate relative to themselves, down to a coefficient of variation of X of 1e-12. Only where
+    a sum k times the others has a probability p below 1e-6, a variance has a larger relative error, up to 5e-15 times
+    min(k, 1/p): none of its digits hold for k and 1/p above 1e14.
     The *gradients* are sums of terms that nearly cancel where X scatters slightly: with the coefficient of variation v
     they lose about -log10(v) digits.
     """
@@ -149,7 +150,7 @@ class _Moments(torch.autograd.Function):
         six = xp.stack([probability, loss, variances[1], 2 * variances[0], gaps[1], gaps[0]])
         ctx.rule = rule
         # Of the outputs a copy: the caller may change them.
-        ctx.save_for_backward(tensor(value), tensor(six[:2] * 1.0), tensor(differences), split, mean)
+        ctx.save_for_backward(tensor(value), tensor(six[:2] * 1.0), tensor(differences), tensor(above), split, mean)
         return (tensor(six),)
 
     @staticmethod
@@ -157,25 +158,26 @@ class _Moments(torch.autograd.Function):
     @np.errstate(all="ignore")
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         refuse_batched(grads)
-        value, outputs, differences, split, mean = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
+        value, outputs, differences, above, split, mean = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
         xp, (log_t, t, weight, _), given = namespace(value), alike(places(ctx.rule), value), alike(grads, value)
         # The gaps are probability - 1 / (1 + EX) and log(1 + EX) - loss.
         at_mean = given[4] / (1 + mean) ** 2 + given[5] / (1 + mean)
-        g_probability, g_loss = (given[0] + given[4])[:, None], (given[1] - given[5])[:, None]
+        g_probability, g_loss, g_probability_gap, g_loss_gap = given[[0, 1, 4, 5], :, None]
         g_probability_variance, g_loss_variance = given[2:4, :, None]
         probability, loss = outputs[..., None]
         # d(output) = sum over nodes of coefficient * d log L.
-        plain = (g_probability * t - g_loss) * weight
+        plain, for_gap = (g_probability * t - g_loss) * weight, (g_probability_gap * t + g_loss_gap) * weight
         for_probability_variance = g_probability_variance * weight * t * (t - 2 * probability)
         for_loss_variance = g_loss_variance * 2 * weight * (np.euler_gamma + log_t + loss)
-        coefficient = (plain + for_probability_variance + for_loss_variance) * value
+        coefficient = (plain + for_gap + for_probability_variance + for_loss_variance) * value
         for_value, for_excess = xp.where(split, 0.0, coefficient), xp.where(split, coefficient, 0.0)
-        # Where X is small, a variance's part of the sum on split nodes, where d log L = d excess - t d mean, is a
-        # covariance that nearly cancels; it vanishes when L is replaced by e^{-tc}, over all nodes: taking that off
-        # first keeps its digits.
-        covariance = -(for_probability_variance * differences[1] + for_loss_variance * differences[0]) * t
-        beyond = xp.where(split, -plain, for_probability_variance + for_loss_variance) * value * t
-        for_mean = xp.where(mean < 0.5, (covariance + beyond).sum(-1), -(for_excess * t).sum(-1)) + at_mean
+        # Where X is small, a variance's or gap's part of the sum on split nodes, where d log L = d excess - t d mean,
+        # nearly cancels; it vanishes when L is replaced by e^{-tc} (e^{-t mean} for a gap), over all nodes: taking that
+        # off first keeps its digits.
+        variances = for_probability_variance + for_loss_variance
+        cancelling = for_probability_variance * differences[1] + for_loss_variance * differences[0] + for_gap * above
+        small = (xp.where(split, -plain, variances + for_gap) * value * t - cancelling * t).sum(-1)
+        for_mean = xp.where(mean < 0.5, small, at_mean - (for_excess * t).sum(-1))
         return tensor(for_value), tensor(for_excess), tensor(for_mean), None, None, None
 
 

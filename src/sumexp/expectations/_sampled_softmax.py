@@ -42,7 +42,7 @@ def sampled_softmax(
     argument("tol", tol, float)
     negatives, positive = split_label("logits", logits, label)
     if log_q is None:
-        proposal, log_x = None, negatives - (positive - (math.log(logits.shape[-1] - 1) - math.log(m)))
+        proposal, log_x = None, (negatives - positive).add_(math.log(logits.shape[-1] - 1) - math.log(m))
         (ends,) = extremes(log_x.detach())
     else:
         floating("log_q", log_q, "[..., classes]")
@@ -51,7 +51,7 @@ def sampled_softmax(
             raise ValueError(f"log_q has shape {given}; give one entry for each of {classes} classes")
         together(logits=logits, log_q=log_q)
         proposal = torch.log_softmax(split_label("log_q", log_q, label)[0], -1)
-        log_x = negatives - (positive + math.log(m)) - proposal
+        log_x = (negatives - positive).sub_(math.log(m)) - proposal
         ends, (least, _) = extremes(log_x.detach(), proposal.detach())
         if math.isnan(least):
             fault = "NaN or +inf, or -inf at every negative"

@@ -156,6 +156,13 @@ class SpreadSum(DirectSum):
         """Σ q x, [batch]."""
         return tensor(self.masses @ self._grid)
 
+    @cached_property
+    def _scatter(self) -> Array:
+        """(Standard deviation / mean)^2 of a term, [batch]; a rare one counts by its probability at most."""
+        log_x = alike(GRID * np.arange(self.size), self.masses)
+        middle = (self.masses * log_x).sum(-1) / self.masses.sum(-1)
+        return (self.masses * namespace(log_x).tanh(log_x - middle[:, None]) ** 2).sum(-1) + self.zero_mass
+
     def _place(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
         """Of each class: its grid cell, and its offset from the cell's middle in [-1/2, 1/2].
 
@@ -264,8 +271,7 @@ class SpreadSum(DirectSum):
         bent, t = self.at_nodes(bend, rule, wanted), alike(places(rule)[1, wanted], missing)
         by_mean = log_one + mean[:, None] * t
         result = xp.where(missing < 0.5, bent + log1p_bend(missing.clip(max=0.5)), by_mean)
-        ratio = self._grid / xp.where(mean > 0, mean, 1.0)[:, None]
-        slight = (self.masses * (ratio - 1) ** 2).sum(-1) + self.zero_mass < SLIGHT
+        slight = self._scatter < SLIGHT
         if slight.any():
             rows = tensor(slight).to(self.log_x.device)
             log_q = self.log_q if self.log_q is None or len(self.log_q) == 1 else self.log_q[rows]

@@ -50,7 +50,9 @@ def factors(
     """
     checks.choice("weights", weights, get_args(Weights))
     zero, log_m = torch.zeros_like(log_q), math.log(m)
-    renewed = torch.log1p(-log_q.exp()) if hits == "redraw" else zero
+    renewed = zero
+    if hits == "redraw":  # 1 - q of a class drawn almost always has lost its digits
+        renewed = torch.where(log_q > -0.5, others(log_q.exp()).log(), torch.log1p(-log_q.exp()))
     match weights:
         case "constant":
             return zero - log_m, zero
@@ -110,7 +112,7 @@ class _Multiset:
         [nodes, classes], where D is the derivative of a class's part of the sum in its score.
         """
         u, rate, kernel, log_z = self._nodes(scores)
-        masked, share = self.hits != "keep", 1 / (1 - self.q) if self.hits == "redraw" else 1.0
+        masked, share = self.hits != "keep", 1 / others(self.q) if self.hits == "redraw" else 1.0
         z = torch.exp(u + log_z)
         total, none_left = self._drawn(-self.q * torch.expm1(-z))
         log_rest = torch.log1p(-torch.where(none_left, total, 0.5))
@@ -132,11 +134,9 @@ class _Multiset:
 
     def _drawn(self, lost: Tensor) -> tuple[Tensor, Tensor]:
         """1 - E e^{-sz} of one draw for each label, and where it is below 1; both [nodes, classes]."""
-        total = lost.sum(-1, keepdim=True)  # 1 - E e^{-sz}
-        if self.hits != "keep":
-            total = total - lost
+        total = lost.sum(-1, keepdim=True) if self.hits == "keep" else others(lost)  # 1 - E e^{-sz}
         if self.hits == "redraw":
-            total = total / (1 - self.q)
+            total = total / others(self.q)
         return total, total < 1
 
 
@@ -161,7 +161,7 @@ def coin_losses(log_inclusion: Tensor, correction: Tensor | None = None) -> Loss
         weights = log_q, -log_q
         u, _, kernel, log_z = _grid(scores, weights, math.log(len(scores)), inclusion > 0, 1e-12)
         log_each = torch.log1p(inclusion * torch.expm1(-torch.exp(u + log_z)))
-        return (kernel * -torch.expm1(log_each.sum(-1, keepdim=True) - log_each)).sum(0)
+        return (kernel * -torch.expm1(-others(-log_each))).sum(0)
 
     return of_scores
 
@@ -174,12 +174,32 @@ def set_losses(members: Tensor, probability: Tensor, correction: Tensor) -> Loss
     """
 
     def of_scores(scores: Tensor) -> Tensor:
-        log_z = scores - correction
-        terms = torch.where(members, log_z.exp(), 0.0)
-        others = terms.sum(-1, keepdim=True) - terms
-        return probability @ torch.log1p(others * torch.exp(-log_z))
+        return probability @ log1p_sums(members, scores, correction, correction)
 
     return of_scores
+
+
+def others(terms: Tensor) -> Tensor:
+    """Sums of all other terms, [..., classes], from terms >= 0; subtracting the largest would cost its sum's digits."""
+    place = terms.argmax(-1, keepdim=True)
+    rest = terms.scatter(-1, place, 0.0).sum(-1, keepdim=True)
+    return (terms.sum(-1, keepdim=True) - terms).scatter(-1, place, rest)
+
+
+def log1p_sums(counts: Tensor, scores: Tensor, minus: Tensor, own: Tensor | float, *, hits: bool = False) -> Tensor:
+    r"""The losses :math:`\log(1+\sum_jn_je^{s_j-c_j-(s_y-o_y)})` of each draw and label y.
+
+    They are finite for any finite scores s [classes]. ``counts`` n are [draws, classes], or bool; ``minus`` c and
+    ``own`` o, of like shape, are subtracted from negatives and from the label. Unless ``hits`` count, j is not y.
+    """
+    scores = scores - scores.detach().max()  # a common shift would cost digits
+    log_z, log_own = scores - minus, scores - own
+    top = torch.where(counts > 0, log_z, log_z.amin(-1, keepdim=True)).amax(-1, keepdim=True).detach()
+    terms = counts * torch.exp(torch.where(counts > 0, log_z - top, -math.inf))
+    total, shift = terms.sum(-1, keepdim=True) if hits else others(terms), top - log_own
+    far = (shift > 100) & (total > 0)  # 1 is nothing compared with the sum, which may leave the range of floats
+    near = torch.log1p(total * torch.exp(shift.clamp_max(100)))
+    return torch.where(far, torch.where(far, total, 1.0).log() + shift, near)
 
 
 @typed
@@ -272,6 +292,7 @@ def _grid(
             f"scores {tuple(scores.shape)} must be finite numbers {tuple(log_a.shape)}, one for each class"
         )
     worthless = log_a == -math.inf  # the weights of such a label are 0, and so is its loss
+    scores = scores - scores.detach().max()  # a common shift changes nothing but the rounding
     log_c = torch.where(worthless, log_a[~worthless].amin(), log_a) - scores
     log_z = torch.where(drawn, log_b + scores, -math.inf)
     spread = (log_c.max() - log_c.min()).item()

@@ -24,6 +24,7 @@ from torch.autograd.functional import hessian, jacobian
 
 from sumexp import _checks as checks
 from sumexp.negatives import information
+from sumexp.negatives.consistency import log1p_sums, others
 from sumexp.negatives.population import positive_laws
 
 MOST_DRAWS = 20_000
@@ -36,36 +37,33 @@ multiset with each label, [multisets, classes]."""
 
 def full(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
     r"""The cross entropy of the full softmax; it ignores the draws."""
-    return (scores.logsumexp(0) - scores).expand_as(counts)
+    return -scores.log_softmax(0).expand_as(counts)
 
 
 def kept(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
     r"""log q subtracted from all logits, hits kept: :math:`\log(e^{s_y}+\sum_ne^{s_n})-s_y` with :math:`s=f-\log q`."""
-    terms = torch.exp(scores - log_q)
-    return torch.log1p((counts @ terms).unsqueeze(-1) / terms)
+    return log1p_sums(counts, scores, log_q, log_q, hits=True)
 
 
 def masked(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
     """log q subtracted from all logits, hits left out."""
-    terms = torch.exp(scores - log_q)
-    return torch.log1p(_others(counts, terms) / terms)
+    return log1p_sums(counts, scores, log_q, log_q)
 
 
 def importance(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
     """log(m q) subtracted from the negatives only, hits left out."""
-    return torch.log1p(_others(counts, torch.exp(scores - log_q)) / (counts.sum(-1, keepdim=True) * scores.exp()))
+    return log1p_sums(counts, scores, log_q, -counts.sum(-1, keepdim=True).log())
 
 
 def baseline(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
     """log q subtracted from the negatives only, without log m, hits left out; see :mod:`sumexp.negatives.published`."""
-    return torch.log1p(_others(counts, torch.exp(scores - log_q)) / scores.exp())
+    return log1p_sums(counts, scores, log_q, 0.0)
 
 
 def refined(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
     """The potential of the refined loss, see :mod:`sumexp.negatives.published`; 0 if all draws are hits."""
     left = counts.sum(-1, keepdim=True) - counts
-    mean = _others(counts, torch.exp(scores - log_q)) * (1 - log_q.exp()) / left.clamp_min(1)
-    return torch.log1p(mean / scores.exp())
+    return log1p_sums(counts, scores, log_q, torch.log(others(log_q.exp()) / left.clamp_min(1)))
 
 
 def hard(beta: float) -> Loss:
@@ -77,8 +75,9 @@ def hard(beta: float) -> Loss:
     """
 
     def loss(scores: Tensor, counts: Tensor, log_q: Tensor) -> Tensor:
-        above, below = counts @ torch.exp((1 + beta) * scores), counts @ torch.exp(beta * scores)
-        return torch.log1p((counts.sum(-1) * above / below).unsqueeze(-1) / scores.exp())
+        log_tilt = beta * (scores - scores.detach().max()) + counts.log()
+        log_share = torch.log_softmax(log_tilt, -1) + counts.sum(-1, keepdim=True).log()
+        return log1p_sums(counts > 0, scores, -log_share, 0.0, hits=True)
 
     return loss
 
@@ -197,9 +196,3 @@ def _slopes(losses: Callable[[Tensor], Tensor], scores: Tensor) -> Tensor:
     ones = torch.ones_like(values, requires_grad=True)
     (total,) = torch.autograd.grad(values, point, ones, create_graph=True)
     return torch.stack([torch.autograd.grad(part, ones, retain_graph=True)[0].flatten() for part in total], -1)
-
-
-def _others(counts: Tensor, terms: Tensor) -> Tensor:
-    """The sum over the draws that are not the label."""
-    drawn = counts * terms
-    return drawn.sum(-1, keepdim=True) - drawn

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from sumexp import expectations
 from sumexp._checks import typed
+from sumexp.expectations._integrals import NEAR
 from sumexp.negatives.schemes import Scheme
 
 
@@ -62,11 +63,10 @@ class ImplicitLoss:
         rule = expectations.rule(self.tol, self.law.log_max)
         t = rule.nodes(self.law.device).exp()
         mean = self.law.mean_value.unsqueeze(-1)
-        split = t * mean < self.m / 2  # 1 - M < 1/2: there `law` gives log L + t EX to all digits
-        transform = self.law.transform(rule, split)
-        exponent = torch.where(split, transform.excess, transform.log_value + t * mean)
-        near = torch.exp(-t * mean) * torch.expm1(exponent.clamp_max(1.0))
-        difference = torch.where(exponent < 1, near, transform.log_value.exp() - torch.exp(-t * mean))
+        transform = self.law.transform(rule, near := t * mean < NEAR)
+        at_mean, slight = torch.exp(-t * mean), near & (transform.excess < 1)
+        by_excess = at_mean * torch.expm1(transform.excess.clamp_max(1.0))
+        difference = torch.where(slight, by_excess, transform.log_value.exp() - at_mean)
         weighted = rule.step * torch.exp(-t) * difference
         gap = weighted.sum(-1)
         square = 2 * (weighted * (euler_gamma + t.log() + torch.log1p(mean))).sum(-1)

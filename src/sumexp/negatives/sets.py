@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sumexp.negatives.consistency import minimiser, set_losses
+from sumexp.negatives.consistency import log1p_sums, minimiser, set_losses
 from sumexp.negatives.population import Losses
 from sumexp.negatives.race import SetLaw
 
@@ -22,9 +22,7 @@ def kept_losses(law: SetLaw) -> Losses:
     """
 
     def of_scores(scores: Tensor) -> Tensor:
-        log_z = scores - law.log_coin
-        total = torch.where(law.members, log_z.exp(), 0.0).sum(-1, keepdim=True)
-        return law.probability @ torch.log1p(total * torch.exp(-log_z))
+        return law.probability @ log1p_sums(law.members, scores, law.log_coin, law.log_coin, hits=True)
 
     return of_scores
 
