@@ -26,7 +26,7 @@ CHECKPOINT, PART = ".checkpoint", ".part"
 """What names end with: of the state of a half-done computation, of what is half written."""
 MOMENT = 0.2
 """Seconds to wait for a lock before saying so."""
-_KEY = "[0-9a-f]" * 64  # of a computation; a user's folders may stand beside them
+_KEY = "[0-9a-f]" * 64  # of a computation; a user's folders may stand next to them
 _log = logging.getLogger(__name__)
 
 

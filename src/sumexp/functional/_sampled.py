@@ -239,4 +239,4 @@ def hinge(
         raise ValueError("hinge takes the largest negative, which no weight can correct: leave out log_q and weights")
     positive, negative, mask = prepare(positive_logits, negative_logits, hits=hits)
     scores = negative.clone() if mask is None else negative + mask  # not kept either
-    return reduce(F.relu(1 + (scores.amax(-1) - positive)), reduction)  # in this order: 1 is lost beside 1e8
+    return reduce(F.relu(1 + (scores.amax(-1) - positive)), reduction)  # in this order: 1 is lost next to 1e8
