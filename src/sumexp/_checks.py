@@ -238,7 +238,7 @@ def held(name: str, values: Tensor) -> Tensor:
 
 def check_order(name: str, values: object) -> None:
     """Numbers of the classes 0, 1, ... stand in this order; ``value_counts`` of pandas has another."""
-    index = None if isinstance(values, (Tensor, Sequence)) else getattr(values, "index", None)
+    index = None if isinstance(values, (Tensor, Sequence, float, int)) else getattr(values, "index", None)
     if index is not None and not np.array_equal(index, np.arange(len(index))):
         shown = reprlib.repr(np.asarray(index).tolist())
         none = "-math.inf" if "log_" in name else 0
