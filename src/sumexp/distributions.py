@@ -532,8 +532,9 @@ def _exact_log_probabilities(loc: Tensor, noise: Noise, asked: Tensor) -> Tensor
     *rows, won = low.nonzero(as_tuple=True)
     theta = loc[tuple(rows)].expand(len(won), -1)
     if isinstance(noise, Gaussian | Logistic):
-        parts = (checks.pieces(all_of, batched.BLOCK["cpu"] // (100 * loc.shape[-1])) for all_of in (theta, won))
-        logs = [checkpoint(rare.log_probabilities, each, noise, at, use_reentrant=False) for each, at in zip(*parts)]  # noqa: B905
+        most = batched.BLOCK["cpu"] // (100 * loc.shape[-1])
+        parts = zip(checks.pieces(theta, most), checks.pieces(won, most), strict=True)
+        logs = [checkpoint(rare.log_probabilities, each, noise, at, use_reentrant=False) for each, at in parts]
         return log_p.masked_scatter(low, torch.cat(logs))
     # The exponential's falls by the distance from the best, where it would win as if it were one of these.
     below = theta.amax(-1, keepdim=True) - theta.gather(-1, won.unsqueeze(-1))
