@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 from pydantic import TypeAdapter, ValidationError
 
 from claimbook import BookError
-from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, Finding, Test, explain
+from claimbook.register.model import EVIDENCE, Claim, Claims, Evidence, Finding, Test
 
 Verdict: TypeAlias = Literal[
     "holds", "holds with correction", "refuted", "not reproduced", "failing", "convention", "open", "not judged"
@@ -54,8 +54,8 @@ def read_json(path: Path) -> Register:
     """The register in a file of the form of :func:`to_json`."""
     try:
         return _JSON.validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise BookError(f"{path}: {explain(error)}: delete the file and build the book again") from None
+    except ValidationError:
+        raise BookError(f"{path} is damaged or of another version: delete the file and build the book again") from None
 
 
 def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:

@@ -468,7 +468,7 @@ def test_a_claim_that_was_renamed_or_a_file_of_another_form_since_the_last_build
     (project / "tests" / "test_bias.py").write_text("")
     assert run().stdout.endswith("2 claims: 1 holds, 1 not judged\n")
     (project / "build" / "register.json").write_text('[{"id": "bias-x"')
-    assert "register.json: entry: Invalid JSON" in str(run().exception)
+    assert "register.json is damaged or of another version" in str(run().exception)
 
 
 @pytest.mark.parametrize(("option", "value"), [("--verdict", "true"), ("--chapter", "baas")])
