@@ -83,10 +83,10 @@ def whole_seconds(size: int, rounds: int, threads: int) -> dict[str, float]:
     large = {"SupConLoss": lambda: supcon(torch.cat([left, right]), places.repeat(2))}
 
     # by itself: whatever came after it would pay for the memory that it gives back
-    found = {}
-    for some in [whole, large] if size <= 1024 else [whole]:
-        found |= by_turns({name: partial(backward, loss) for name, loss in some.items()}, rounds, threads)
-    return found
+    seconds = {}
+    for losses in [whole, large] if size <= 1024 else [whole]:
+        seconds |= by_turns({name: partial(backward, loss) for name, loss in losses.items()}, rounds, threads)
+    return seconds
 
 
 def options(size: int) -> dict[str, tuple[Loss, Loss]]:
@@ -173,7 +173,7 @@ def vector_row(size: int, threads: int) -> dict[str, Any]:
     """Losses of two towers' vectors, with the product of the towers."""
     took = alone(vector_seconds, size, (1 << 15) // size, threads)
     taken: dict[str, Timing] = {
-        name: {"seconds": found, "bytes": alone(vector_bytes, name, size, threads)} for name, found in took.items()
+        name: {"seconds": seconds, "bytes": alone(vector_bytes, name, size, threads)} for name, seconds in took.items()
     }
     return row(f"{size:,} × {FEATURES}", taken.pop("linear_in_batch"), taken)
 
@@ -190,7 +190,7 @@ def main(threads: int, quick: bool) -> None:
             others = {name: taken[name] for name in ("F.cross_entropy", "torch alone")}
             tables[table].append(row(title, taken["in_batch"], others))
         took = alone(whole_seconds, size, max(5, rounds // 4), threads)
-        whole: dict[str, Timing] = {name: {"seconds": found} for name, found in took.items()}
+        whole: dict[str, Timing] = {name: {"seconds": seconds} for name, seconds in took.items()}
         tables[unit].append(row(title, whole.pop("in_batch"), whole))
     for name in options(8):
         for size in (64,) if quick else (256, 1024):

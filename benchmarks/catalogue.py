@@ -120,7 +120,7 @@ def learner(name: str, parts: Parts, config: Callable[..., Config]) -> Learner:
     return kind(config(form=form, negatives=NEGATIVES * (form == "popularity")), parts, RATE)
 
 
-def found(
+def evaluate(
     source: Source, users: int, least: int, epochs: int, batch: int, seed: int, threads: int
 ) -> dict[str, dict[str, float]]:
     """Recall and NDCG at 20 of each method on held pairs, and on the public ones, at its best epoch."""
@@ -215,7 +215,7 @@ def main(threads: int, quick: bool) -> None:
         row(task, taken[ours], {"torch alone": taken[by_hand], full: taken[full]})
         for task, (ours, by_hand) in PAIRS.items()
     ]
-    seeds = [alone(found, *sizes, seed, threads) for seed in range(SEEDS)]
+    seeds = [alone(evaluate, *sizes, seed, threads) for seed in range(SEEDS)]
     tables: Tables = {"A step of two towers on Gowalla": steps}
     for which in ("held", "public"):
         tables[f"What two towers find on Gowalla: {which} pairs"] = _shown(seeds, which)

@@ -37,8 +37,8 @@ SHAPES: Mapping[str, Callable[[np.random.Generator, tuple[int, int]], Values]] =
 def wrong(name: str, seeds: int, confidence: float, times: int) -> float:
     """The share of the experiments of a shape that are decided, on the side where it is larger."""
     low, high = ends(SHAPES[name](np.random.default_rng(seeds), (times, seeds)), confidence)
-    said = has_width(low, high)
-    return float(max((said & (low > 0)).mean(), (said & (high < 0)).mean()))
+    decided = has_width(low, high)
+    return float(max((decided & (low > 0)).mean(), (decided & (high < 0)).mean()))
 
 
 def detected(seeds: int, confidence: float, times: int) -> float:

@@ -20,13 +20,13 @@ def main(threads: int, quick: bool) -> None:
     Raises:
         AssertionError: if something fell.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     fell: list[str] = []
     for name in fuzz.TABLE:
 
         def tried(replaced: dict[str | int, Any], name: str) -> None:
             outcome = fuzz.outcome(name, replaced)
-            found[outcome.split(":")[0]] += 1
+            counts[outcome.split(":")[0]] += 1
             if outcome not in fuzz.FINE:
                 fell.append(f"{name}: {outcome} of {str(replaced)[:300]}")
                 print(fell[-1], flush=True)
@@ -42,6 +42,6 @@ def main(threads: int, quick: bool) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             search(given(replaced=fuzz.hostile(name), name=st.just(name))(tried))()
-    figures = {"functions": len(fuzz.TABLE), "calls": found.total(), "outcomes": dict(found.most_common())}
+    figures = {"functions": len(fuzz.TABLE), "calls": counts.total(), "outcomes": dict(counts.most_common())}
     print(json.dumps(figures, indent=1))
-    assert not fell, f"{len(fell)} of {found.total()} calls fell"
+    assert not fell, f"{len(fell)} of {counts.total()} calls fell"

@@ -183,8 +183,8 @@ def executed(profile: str, device: str, only: str = "") -> dict[str, float]:
 
 def chapters(profile: str, only: str = "") -> list[dict[str, Any]]:
     """Seconds of each chapter on the CPU alone, and with training on the GPU."""
-    found = {device: alone(executed, profile, device, only) for device in ("cpu", place().type)}
-    on_cpu, on_gpu = found["cpu"], found[place().type]
+    seconds = {device: alone(executed, profile, device, only) for device in ("cpu", place().type)}
+    on_cpu, on_gpu = seconds["cpu"], seconds[place().type]
     return [
         {"chapter": name, "CPU alone": on_cpu[name], "GPU": on_gpu[name], "CPU / GPU": on_cpu[name] / on_gpu[name]}
         for name in on_cpu

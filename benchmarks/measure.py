@@ -66,7 +66,7 @@ def by_turns(
             start = clock()
             calls[name](*arguments)
             times[name].append(clock() - start)
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 def alone(case: Callable[..., Any], *arguments: Any) -> Any:
@@ -103,7 +103,7 @@ def machine(threads: int) -> dict[str, Any]:
     return {"cpu": model, "cores": os.cpu_count(), "threads": threads, "gpu": gpu, "torch": torch.__version__}
 
 
-def keep(name: str, tables: Tables, threads: int, quick: bool, **found: Any) -> None:
+def keep(name: str, tables: Tables, threads: int, quick: bool, **results: Any) -> None:
     """Print the tables; unless ``quick``, write them with the machine and all else that was found."""
     for title, rows in tables.items():
         print(title)
@@ -115,7 +115,7 @@ def keep(name: str, tables: Tables, threads: int, quick: bool, **found: Any) -> 
             cells = (f"{key} {1e3 * t['seconds']:.3f} ms {t.get('bytes', 0) >> 20} MiB" for key, t in timings.items())
             print(f"  {each['size']:24}", *cells)
     if not quick:
-        print(f"written to {write(name, {'machine': machine(threads), 'tables': tables, **found})}")
+        print(f"written to {write(name, {'machine': machine(threads), 'tables': tables, **results})}")
 
 
 def write(name: str, results: dict[str, Any]) -> Path:

@@ -137,8 +137,8 @@ def main(threads: int, quick: bool) -> None:
     tables: Tables = {"Draws by popularity": [], "A training step, sampled": []}
     cases, floor = [], alone(floor_draws, threads)
     for classes in (10**5,) if quick else (10**6, 3 * 10**7):
-        ours, *theirs = (alone(draws, classes, threads) for draws in (alias_draws, *PEERS.values()))
-        others = dict(zip(PEERS, theirs, strict=True))
+        ours, *peers = (alone(draws, classes, threads) for draws in (alias_draws, *PEERS.values()))
+        others = dict(zip(PEERS, peers, strict=True))
         cases.append({"classes": classes, "floor": floor, "Categorical": ours, **others})
         tables["Draws by popularity"].append(row(f"{classes:,} classes", ours, others, floor["seconds"]))
     steps = []

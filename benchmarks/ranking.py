@@ -67,8 +67,8 @@ def ranx(batch: int, items: int, threads: int) -> Figures:
         order = np.argsort(-run[..., 1], -1)
         return evaluate(judged, np.take_along_axis(run, order[..., None], 1), metric)
 
-    theirs = {"recall@10": "recall@10", "reciprocal_rank": "mrr", "ndcg": "ndcg"}
-    return measured({name: partial(call, metric) for name, metric in theirs.items()}, threads, 3)
+    metrics = {"recall@10": "recall@10", "reciprocal_rank": "mrr", "ndcg": "ndcg"}
+    return measured({name: partial(call, metric) for name, metric in metrics.items()}, threads, 3)
 
 
 def pytrec_eval(batch: int, items: int, threads: int) -> Figures:
@@ -79,8 +79,8 @@ def pytrec_eval(batch: int, items: int, threads: int) -> Figures:
     names = [str(item) for item in range(items)]
     run = {str(i): dict(zip(names, row, strict=True)) for i, row in enumerate(scores.tolist())}
     judged = {str(i): dict.fromkeys(map(str, row), 1) for i, row in enumerate(labels.tolist())}
-    theirs = {"recall@10": "recall_10", "reciprocal_rank": "recip_rank", "ndcg": "ndcg"}
-    evaluators = {name: peer.RelevanceEvaluator(judged, {metric}) for name, metric in theirs.items()}
+    metrics = {"recall@10": "recall_10", "reciprocal_rank": "recip_rank", "ndcg": "ndcg"}
+    evaluators = {name: peer.RelevanceEvaluator(judged, {metric}) for name, metric in metrics.items()}
     tenth = measured({name: partial(each.evaluate, run) for name, each in evaluators.items()}, threads, 3)
     return {name: {"seconds": 10 * each["seconds"]} for name, each in tenth.items()}
 
@@ -93,10 +93,10 @@ def main(threads: int, quick: bool) -> None:
     for batch, items in SIZES:
         batch = batch // 20 if quick else batch
         size, figures = f"{batch:,} × {items:,}", alone(ours, batch, items, threads)
-        there = {peer: call for peer, call in PEERS.items() if importlib.util.find_spec(peer)}
-        peers = {peer: alone(call, batch, items, threads) for peer, call in there.items()}
+        installed = {peer: call for peer, call in PEERS.items() if importlib.util.find_spec(peer)}
+        peers = {peer: alone(call, batch, items, threads) for peer, call in installed.items()}
         for name in ("recall@10", "reciprocal_rank", "ndcg"):
-            others = {peer: found[name] for peer, found in peers.items()}
+            others = {peer: values[name] for peer, values in peers.items()}
             table = tables.setdefault(f"Ranking: {name.replace('_', ' ')}", [])
             table.append(row(size, figures[name], others, figures["topk(10)"]["seconds"]))
         sort = {"numpy.argsort": figures["numpy.argsort"]}

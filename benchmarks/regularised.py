@@ -66,7 +66,7 @@ def learner(asked: Config, parts: Parts, setting: Setting) -> Learner:
     return model
 
 
-def found(asked: Config, parts: Parts, settings: tuple[Setting, ...]) -> dict[str, Any]:
+def evaluate(asked: Config, parts: Parts, settings: tuple[Setting, ...]) -> dict[str, Any]:
     """NDCG and recall at 20 of held pairs for each served score, at the setting and epoch that validation chose."""
     best: dict[str, Any] = {"validation": -1.0}
     for setting in settings:
@@ -94,7 +94,7 @@ def main(threads: int, quick: bool) -> None:
     for seed in range(plan.seeds):
         parts = load(source, plan.users, plan.least, seed)
         for name, settings in FORMS.items():
-            seeds[name].append(found(config(source, plan, Method("kept"), True, seed), parts, settings))
+            seeds[name].append(evaluate(config(source, plan, Method("kept"), True, seed), parts, settings))
             print(f"  {seed} {name:28s} {seeds[name][-1]}")
     tables: Tables = {}
     for metric in ("ndcg", "recall"):

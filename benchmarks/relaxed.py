@@ -64,10 +64,10 @@ def case(rows: int, classes: int, threads: int) -> dict[str, Any]:
 def main(threads: int, quick: bool) -> None:
     cases = [alone(case, *shape, 1) for shape in (SHAPES[:2] if quick else SHAPES)]
     tables: Tables = {}
-    for found in cases:
-        floor = found["softmax of normals"]["seconds"]
+    for timings in cases:
+        floor = timings["softmax of normals"]["seconds"]
         for noise, peers in PEERS.items():
-            table = tables.setdefault(f"Relaxed draws of {found['classes']} classes with gradient, {noise}", [])
-            others = {name: found.get(name) for name in peers}
-            table.append(row(f"{found['rows']:,} rows", found[f"PerturbSoftmax, {noise}"], others, floor))
+            table = tables.setdefault(f"Relaxed draws of {timings['classes']} classes with gradient, {noise}", [])
+            others = {name: timings.get(name) for name in peers}
+            table.append(row(f"{timings['rows']:,} rows", timings[f"PerturbSoftmax, {noise}"], others, floor))
     keep("relaxed", tables, 1, quick)

@@ -69,11 +69,11 @@ def sampled_step(labels: int, threads: int) -> dict[str, float]:
     """Draw, gather, loss, backward, update: of the learner that the chapter trains; and the rows that it touched."""
     torch.set_num_threads(threads)
     model = learner(labels, Method("softmax", "uniform", "importance", NEGATIVES))
-    drawn, rows, some = generator(0, "negatives"), 0, batches(model)
+    drawn, rows, examples = generator(0, "negatives"), 0, batches(model)
 
     def step() -> None:
         nonlocal rows
-        x, targets = next(some)
+        x, targets = next(examples)
         loss = model.losses(x.ids, x.values, x.starts, targets, model.draw(drawn))
         model.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -82,9 +82,9 @@ def sampled_step(labels: int, threads: int) -> dict[str, float]:
             touched = (table.grad for table in model.parameters.values())
             rows = sum(grad.coalesce().indices().shape[1] for grad in touched if grad is not None)
 
-    found = timed(step, 20, threads)
+    timing = timed(step, 20, threads)
     # Parameters and the optimiser's state: each row read and written.
-    return found | {"moved": 4 * rows * WIDTH * 4}
+    return timing | {"moved": 4 * rows * WIDTH * 4}
 
 
 def full_step(labels: int, threads: int) -> dict[str, float] | None:
@@ -93,10 +93,10 @@ def full_step(labels: int, threads: int) -> dict[str, float] | None:
         return None
     torch.set_num_threads(threads)
     model = learner(labels, Method())
-    some = batches(model)
+    examples = batches(model)
 
     def step() -> None:
-        x, targets = next(some)
+        x, targets = next(examples)
         loss = F.cross_entropy(model.hidden(x) @ model.labels.T, targets)
         model.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -118,8 +118,8 @@ def tensorflow_step(labels: int, threads: int) -> dict[str, float] | None:
     if done.returncode:
         print(f"  TensorFlow at {labels:.0e} labels: {done.stderr.strip()[-300:]}", file=sys.stderr)
         return None
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    timing: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return timing
 
 
 def bandwidth(threads: int) -> float:
