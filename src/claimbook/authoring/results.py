@@ -36,10 +36,10 @@ def record(name: str, value: SupportsFloat, spec: str = ".3g", rtol: float = 0.0
 def typeset(text: str) -> str:
     """A text with its numbers as print has them, but in formulas and code: ``-2.5e-13`` becomes ``−2.5 × 10⁻¹³``."""
 
-    def in_print(found: re.Match[str]) -> str:
-        if exponent := found[2]:
+    def in_print(match: re.Match[str]) -> str:
+        if exponent := match[2]:
             return f" × 10{str(int(exponent)).translate(_SUPERSCRIPT)}" if int(exponent) else ""
-        return found[1] or "−"
+        return match[1] or "−"
 
     return re.sub(f"{_AS_IT_IS}|{_MINUS}|{_EXPONENT}", in_print, text)
 

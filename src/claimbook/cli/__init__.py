@@ -17,10 +17,10 @@ def main() -> None:
         app()
     except Exception as error:
         is_input = project.declared("datasets") and isinstance(error, project.module("datasets").DataError)
-        said = f"error: {error}"
+        message = f"error: {error}"
         if is_of_disk(error):
-            said += f"; free space (claimbook clean), or name another store than {default().root} by SUMEXP_STORE"
+            message += f"; free space (claimbook clean), or name another store than {default().root} by SUMEXP_STORE"
         elif not (is_input or isinstance(error, BookError)):
             raise
-        print(said, file=sys.stderr)
+        print(message, file=sys.stderr)
         sys.exit(1)

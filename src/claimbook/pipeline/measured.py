@@ -56,8 +56,8 @@ def cells(row: Row) -> Row:
     }
 
 
-def _quotient(ours: float | None, theirs: float | None) -> float | None:
-    return ours / theirs if ours and theirs else None
+def _quotient(ours: float | None, other: float | None) -> float | None:
+    return ours / other if ours and other else None
 
 
 def _titled(title: str, rows: Sequence[Row]) -> str:

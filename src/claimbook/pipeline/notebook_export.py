@@ -135,7 +135,7 @@ def _outputs(output: Mapping[str, Any], values: Mapping[str, str], book: Book) -
         code = link(book.address, f"../_modules/{module.replace('.', '/')}.html#{function}")
         made = f"Drawn from [`{module}.{function}`]({code}) · {literal(about['provenance'])}"
         number = book.resolve(f"{{ref}}`fig-{about['figure']}`")
-        said = f"**{number}.** {text(about['caption'], values, book)}\n\n{made}"
-        yield {**shown, "data": {"text/markdown": said, "text/plain": said}}
+        caption = f"**{number}.** {text(about['caption'], values, book)}\n\n{made}"
+        yield {**shown, "data": {"text/markdown": caption, "text/plain": caption}}
     elif "interactive" not in about and not any(kind.startswith(GLUE_PREFIX) for kind in data):
         yield output  # what a hand moves needs the book's scripts, and numbers for the prose are in it

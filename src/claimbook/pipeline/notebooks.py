@@ -78,10 +78,10 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
         try:
             _execute(source, values, ran, output, scratch)
         except Exception as error:
-            said = _said(error, path, ran, output)
+            message = _failure(error, path, ran, output)
             for notebook in ran:
                 _write(notebook, partial)
-            raise BookError(f"{said}\n  partial notebook: {partial}\n  log: {log}") from error
+            raise BookError(f"{message}\n  partial notebook: {partial}\n  log: {log}") from error
     partial.unlink(missing_ok=True)
     _write(ran[0], folder / EXECUTED)
     return meter.read(str(values.get("device", "cpu")), tuple(parts.present(data)), parameters=dict(values))
@@ -124,7 +124,7 @@ def _write(notebook: Any, file: Path) -> None:
     nbformat.write(notebook, file, version=nbformat.NO_CONVERT)
 
 
-def _said(error: Exception, path: Path, ran: Sequence[Any], log: TextIO) -> str:
+def _failure(error: Exception, path: Path, ran: Sequence[Any], log: TextIO) -> str:
     """Where and why a notebook failed; the log gets the traceback."""
     what, line = f"{type(error).__name__}: {error}", None
     if traceback := getattr(error, "traceback", None):

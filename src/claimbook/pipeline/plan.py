@@ -39,8 +39,8 @@ def source_path(name: str) -> Path:
     """The file of a notebook."""
     path = NOTEBOOKS / f"{name}.md"
     if not path.is_file():
-        there = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none"
-        raise BookError(f"no notebook {name!r} in {NOTEBOOKS}/; there are: {there}")
+        known = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none"
+        raise BookError(f"no notebook {name!r} in {NOTEBOOKS}/; there are: {known}")
     return path
 
 

@@ -15,8 +15,8 @@ def render(stage: Path, output: Path, *, jobs: int) -> None:
     from jupyter_book.sphinx import build_sphinx
     from papermill.exceptions import strip_color
 
-    source, said = stage.resolve(), StringIO()
-    with redirect_stderr(said), catch_warnings(), TemporaryDirectory(prefix="sumexp-doctrees-") as trees:
+    source, stderr = stage.resolve(), StringIO()
+    with redirect_stderr(stderr), catch_warnings(), TemporaryDirectory(prefix="sumexp-doctrees-") as trees:
         # sphinx-external-toc inspects every live object: it fails at a dead proxy, and torch warns when its
         # objects are inspected.
         gc.collect()
@@ -34,7 +34,7 @@ def render(stage: Path, output: Path, *, jobs: int) -> None:
             keep_going=True,
         )
     if failed:
-        text = strip_color(said.getvalue()).replace(f"{source}/", "")
+        text = strip_color(stderr.getvalue()).replace(f"{source}/", "")
         lines = [f"  {line}" for line in text.splitlines() if line.strip()]
         raise BookError("\n".join(["the book could not be rendered; Sphinx says:", *lines[-20:]]))
     (output / ".buildinfo").unlink(missing_ok=True)  # a digest of settings, among them where this was read from

@@ -78,10 +78,10 @@ def _check_guards(name: str, cells: Sequence[Mapping[str, Any]]) -> None:
     """Check that the chapter has the words that its code has tied to a condition."""
     outputs = _outputs_of(cells)
     marks = [noted(output) for output in outputs]
-    said = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
-    said += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
-    said += ["".join(output.get("data", {}).get("text/html", ())) for output in outputs]
-    shown = " ".join(" ".join(said).split())
+    texts = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+    texts += [mark[part] for mark in marks if "figure" in mark for part in ("caption", "alt")]
+    texts += ["".join(output.get("data", {}).get("text/html", ())) for output in outputs]
+    shown = " ".join(" ".join(texts).split())
     for guard in (mark["guard"] for mark in marks if "guard" in mark):
         if " ".join(guard.split()) not in shown:
             raise BookError(

@@ -119,8 +119,8 @@ def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> 
     undecided = [test for test in deciding if test.evidence != "kernel" and test.found in ("skipped", "undecided")]
     elsewhere = {finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings}
     if any(test.found == "shown" for test in deciding):
-        said = f"{', '.join(map(_named, undecided))} decided nothing" if undecided else "a test of it has not run"
-        return f"shown in part: {said} in this build"
+        reason = f"{', '.join(map(_named, undecided))} decided nothing" if undecided else "a test of it has not run"
+        return f"shown in part: {reason} in this build"
     if measured := [_named(test) for test in undecided if test.found == "undecided"]:
         return f"nothing is decided: {', '.join(measured)}"
     if elsewhere:

@@ -37,8 +37,8 @@ class Checkpoint:
                 raise ValueError("it is of another run")
             wall, cpu = saved["seconds"]
         except Exception as error:  # whatever is wrong, the run can restart
-            said = str(error).partition(". ")[0] or type(error).__name__  # without torch's advice to load it unsafely
-            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, said)
+            reason = str(error).partition(". ")[0] or type(error).__name__  # without torch's advice to load it unsafely
+            _log.warning("the checkpoint %s is damaged (%s); the run starts anew", self.path, reason)
             return None
         self.meter = Meter((wall, cpu))
         _log.warning("going on from a checkpoint, after %.0f s of computing", wall)

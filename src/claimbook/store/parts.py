@@ -40,8 +40,8 @@ def data(names: Iterable[str]) -> dict[str, str]:
     Raises `DataError` if a data set is unknown or undeclared.
     """
     names = tuple(names)
-    there = present(names)
-    return {f"data {name}": text if name in there else "absent" for name, text in declared(names).items()}
+    available = present(names)
+    return {f"data {name}": text if name in available else "absent" for name, text in declared(names).items()}
 
 
 def present(names: Iterable[str]) -> list[str]:

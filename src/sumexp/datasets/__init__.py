@@ -307,9 +307,9 @@ def images(name: str, data: str | Path | None = None) -> ImageData:
 def _read_kind(contents: type[Contents], kind: str, words: str, name: str, data: str | Path | None) -> Contents:
     if declared(name).kind != kind:
         raise DataError(f"data set {name!r} is not {words}; to see what each one is, run: sumexp data list")
-    found = read(name, data)
-    assert isinstance(found, contents)
-    return found
+    loaded = read(name, data)
+    assert isinstance(loaded, contents)
+    return loaded
 
 
 def _dataset(name: str) -> Dataset:

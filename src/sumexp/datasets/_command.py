@@ -99,21 +99,21 @@ def listing(data: Path | None = None) -> Iterator[str]:
             yield f"  source:  {file.url or 'no public address'}"
             yield f"  sha256:  {file.sha256}"
         yield f"  present: {'yes' if present else f'no; {hint}'}"
-    for name, said in elsewhere().items():
-        yield f"\n{name}: {said['description']}"
-        yield f"  licence: {said['licence']}"
-        yield f"  cite:    {said['citation']}"
-        yield f"  size:    {said['size']}"
-        yield f"  source:  {said['source']}"
-        yield f"  files:   {', '.join(said['files'])}"
-        yield f"  present: not looked for; where you have them: {said['read']}"
+    for name, entry in elsewhere().items():
+        yield f"\n{name}: {entry['description']}"
+        yield f"  licence: {entry['licence']}"
+        yield f"  cite:    {entry['citation']}"
+        yield f"  size:    {entry['size']}"
+        yield f"  source:  {entry['source']}"
+        yield f"  files:   {', '.join(entry['files'])}"
+        yield f"  present: not looked for; where you have them: {entry['read']}"
 
 
 def _check_address(name: str, data: Path | None) -> None:
-    if said := elsewhere().get(name):
+    if entry := elsewhere().get(name):
         raise datasets.DataError(
-            f"data set {name!r} is not fetched, since no checksum of its files is published; get {said['files'][0]} "
-            f"and {said['files'][1]} from {said['source']}, then: {said['read']}"
+            f"data set {name!r} is not fetched, since no checksum of its files is published; get {entry['files'][0]} "
+            f"and {entry['files'][1]} from {entry['source']}, then: {entry['read']}"
         )
     folder, dataset = datasets.root(data), datasets.DATASETS.get(name)
     if dataset and not all(file.url or file.below(folder).is_file() for file in dataset.files):
