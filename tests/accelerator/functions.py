@@ -173,7 +173,7 @@ HERE: Mapping[str, Call] = {
     ),
     "vae.posterior.divergence": lambda z: posterior.divergence(of_logits(z), MEMBERS),
     "vae.posterior.log_probabilities": lambda z: posterior.log_probabilities(of_logits(z), MEMBERS),
-    "vae.stack.alike": lambda z: [part for _, part in stack.alike(of_logits(z), MEMBERS, lambda one: one.noise)],
+    "vae.stack.alike": lambda z: [part for _, part in stack.alike(of_logits(z), MEMBERS, lambda member: member.noise)],
     "vae.stack.decode": lambda z: stack.decode(parameters(z), of_logits(z)[:, :, :1].expand(-1, -1, 3, -1)),
     "vae.stack.encode": lambda z: stack.encode(parameters(z), batch(z).expand(2, -1, -1), 4),
     "vae.stack.initial": parameters,
@@ -236,11 +236,11 @@ def public() -> Iterator[tuple[str, Any]]:
     """The public functions and classes of the subject, by where they are found."""
     for module in SUBJECT:
         place = module.__name__.removeprefix("sumexp.").removeprefix("chapters.")
-        for name, thing in named(module):
-            if ismodule(thing):
-                yield from ((f"{place}.{name}.{inner}", one) for inner, one in named(thing) if not ismodule(one))
+        for name, entry in named(module):
+            if ismodule(entry):
+                yield from ((f"{place}.{name}.{inner}", part) for inner, part in named(entry) if not ismodule(part))
             else:
-                yield f"{place}.{name}", thing
+                yield f"{place}.{name}", entry
 
 
 HOLDERS = ("Tensor", "Joint", "Scheme", "Law", "Sampler", "Generator", "device")
@@ -258,6 +258,6 @@ def named(module: ModuleType) -> Iterator[tuple[str, Any]]:
     if hasattr(module, "__all__"):
         yield from ((name, getattr(module, name)) for name in module.__all__)
         return
-    for name, thing in vars(module).items():
-        if not name.startswith("_") and (isfunction(thing) or isclass(thing)) and thing.__module__ == module.__name__:
-            yield name, thing
+    for name, entry in vars(module).items():
+        if not name.startswith("_") and (isfunction(entry) or isclass(entry)) and entry.__module__ == module.__name__:
+            yield name, entry

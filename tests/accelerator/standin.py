@@ -127,23 +127,23 @@ def dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Refuse what CUDA refuses, count, and compute on the CPU."""
     name: str = func._schema.name
     tensors = list(tensors_of((*args, *kwargs.values())))
-    here = [tensor for tensor in tensors if isinstance(tensor, OnDevice)]
+    on_device = [tensor for tensor in tensors if isinstance(tensor, OnDevice)]
     asked = kwargs.get("device")
-    result_here = bool(here) if asked is None else torch.device(asked).type == NAME
-    if here and name not in COPIES:
+    result_here = bool(on_device) if asked is None else torch.device(asked).type == NAME
+    if on_device and name not in COPIES:
         _refuse_mixture(name, func, args, kwargs, tensors)
     _refuse_generator(name, kwargs, args, result_here)
     if kwargs.get("pin_memory") and result_here:
         raise RuntimeError(f"{name}: Cannot pin a tensor of {NAME}; only CPU memory can be pinned")
-    if here and name in PRODUCTS and tensors[0].dtype in INTEGERS:
+    if on_device and name in PRODUCTS and tensors[0].dtype in INTEGERS:
         raise RuntimeError(f"{name}: not implemented for {tensors[0].dtype} on {NAME}")
     if name == "aten::copy_":
         result_here = isinstance(args[0], OnDevice)
-    _count(name, args, kwargs, here, result_here)
+    _count(name, args, kwargs, on_device, result_here)
     if asked is not None:
         kwargs["device"] = HOME
-    function = _topk if here and name == "aten::topk" else func
-    result = function(*(each(held, one) for one in args), **{key: each(held, one) for key, one in kwargs.items()})
+    function = _topk if on_device and name == "aten::topk" else func
+    result = function(*(each(held, arg) for arg in args), **{key: each(held, arg) for key, arg in kwargs.items()})
     if torch.Tag.inplace_view in func.tags and isinstance(args[0], OnDevice):
         with no_dispatch():  # as squeeze_, which changes the shape that the wrapper shows
             func(*args, **kwargs)
@@ -158,8 +158,8 @@ def dispatch(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 def _topk(values: Tensor, k: int, dim: int = -1, *options: bool) -> tuple[Tensor, Tensor]:
     """Of equal values the last: CUDA takes others than the CPU."""
-    found, place = values.flip(dim).topk(k, dim, *options)
-    return found, values.shape[dim] - 1 - place
+    top, place = values.flip(dim).topk(k, dim, *options)
+    return top, values.shape[dim] - 1 - place
 
 
 def _refuse_mixture(
@@ -172,10 +172,10 @@ def _refuse_mixture(
     written = first if func._schema.is_mutable and isinstance(first, Tensor) else None
     numbers = name in FILLS or (torch.Tag.pointwise in func.tags and name != "aten::clamp")
     strangers = [
-        one for one in tensors if not isinstance(one, OnDevice) and (one.dim() > 0 or one is written or not numbers)
+        arg for arg in tensors if not isinstance(arg, OnDevice) and (arg.dim() > 0 or arg is written or not numbers)
     ]
     if strangers:
-        shapes = ", ".join(str(tuple(one.shape)) for one in strangers)
+        shapes = ", ".join(str(tuple(tensor.shape)) for tensor in strangers)
         raise RuntimeError(
             f"{name}: Expected all tensors to be on the same device, but found {NAME}:0 and cpu (of shape {shapes})"
         )
@@ -190,7 +190,7 @@ def _refuse_generator(name: str, kwargs: Mapping[str, Any], args: Sequence[Any],
                 raise RuntimeError(f"{name}: Expected a {wanted!r} device type for generator but found {where!r}")
 
 
-def _count(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], here: Sequence[Tensor], onto: bool) -> None:
+def _count(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], on_device: Sequence[Tensor], onto: bool) -> None:
     """Note what is copied from or to the device (``onto``), and what the host waits for."""
     if name in COPIES:
         source = args[1] if name == "aten::copy_" else args[0]
@@ -199,15 +199,15 @@ def _count(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], here: Sequ
             StandIn.note(name, to_host=moved)
         elif onto and not isinstance(source, OnDevice):
             StandIn.note(to_device=moved)
-    elif here and (name in WAITING or _by_mask(name, args) or _by_repeats(name, args, kwargs)):
-        StandIn.note(name, to_host=here[0].element_size() if name == "aten::_local_scalar_dense" else 0)
+    elif on_device and (name in WAITING or _by_mask(name, args) or _by_repeats(name, args, kwargs)):
+        StandIn.note(name, to_host=on_device[0].element_size() if name == "aten::_local_scalar_dense" else 0)
 
 
 def _by_mask(name: str, args: Sequence[Any]) -> bool:
     """Whether an index is a mask of the device, whose elements must be counted first."""
     if name not in INDEXING:
         return False
-    return any(isinstance(one, OnDevice) and one.dtype in (torch.bool, torch.uint8) for one in args[1])
+    return any(isinstance(index, OnDevice) and index.dtype in (torch.bool, torch.uint8) for index in args[1])
 
 
 def _by_repeats(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
@@ -259,10 +259,10 @@ class StandIn(TorchDispatchMode):
     @classmethod
     def note(cls, waited_for: str | None = None, to_host: int = 0, to_device: int = 0) -> None:
         """Count in whichever is entered: autograd computes in threads that see no mode."""
-        for one in cls._entered:
-            one.synchronisations.update([waited_for] if waited_for else [])
-            one.to_host += to_host
-            one.to_device += to_device
+        for mode in cls._entered:
+            mode.synchronisations.update([waited_for] if waited_for else [])
+            mode.to_host += to_host
+            mode.to_device += to_device
 
     def __enter__(self) -> "StandIn":
         # A generator of the device can only be made by its own class, which modules may have imported by name.
@@ -295,7 +295,7 @@ def without_double() -> Iterator[StandIn]:
 
     def refusing(func: Any, args: Sequence[Any], kwargs: dict[str, Any], compute: Any = dispatch) -> Any:
         result = compute(func, args, kwargs)
-        if any(isinstance(one, OnDevice) and one.dtype == torch.float64 for one in tensors_of([result])):
+        if any(isinstance(tensor, OnDevice) and tensor.dtype == torch.float64 for tensor in tensors_of([result])):
             raise TypeError("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64")
         return result
 

@@ -51,8 +51,8 @@ def softmax(correct: Any) -> Call:
 
 def drawn(law: samplers.Sampler, **options: Any) -> Call:
     def call(z: Tensor) -> Tensor:
-        found = samplers.draw(law, OWN.to(z.device), 3, generator=torch.Generator().manual_seed(0), **options)
-        return torch.cat([found.ids.cpu().double().flatten(), found.log_q.cpu().double().flatten()])
+        negatives = samplers.draw(law, OWN.to(z.device), 3, generator=torch.Generator().manual_seed(0), **options)
+        return torch.cat([negatives.ids.cpu().double().flatten(), negatives.log_q.cpu().double().flatten()])
 
     return call
 
@@ -102,9 +102,9 @@ def test_what_is_on_the_cpu_serves_what_is_on_a_device(name: str) -> None:
     wanted = CALLS[name](z)
     for device in (Device,) if GPU else (Device, without_double):
         with device():
-            found = CALLS[name](z.to(NAME)).detach().cpu()
+            actual = CALLS[name](z.to(NAME)).detach().cpu()
         if not (GPU and name.startswith("SampledSoftmax")):  # draws of another generator
-            torch.testing.assert_close(found.double(), wanted.detach().double(), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(actual.double(), wanted.detach().double(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("temperature", [torch.tensor(-1.0), torch.tensor([1.0, 1.0, -1.0, 1.0])])

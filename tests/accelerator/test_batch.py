@@ -34,12 +34,12 @@ def test_a_captured_loss_reads_nothing_and_is_right(way: dict[str, Any], monkeyp
         torch.testing.assert_close(by_graph(scores, log_q), wanted, rtol=1e-6, atol=0)
         with Device() as device, monkeypatch.context() as patched:
             patched.setattr(checks, "is_captured", lambda values: values.device.type == NAME)
-            there = way | ({"positives": torch.as_tensor(way["positives"]).to(NAME)} if "positives" in way else {})
+            options = way | ({"positives": torch.as_tensor(way["positives"]).to(NAME)} if "positives" in way else {})
             z, ids, q = scores.to(NAME).requires_grad_(), IDS.to(NAME), log_q.to(NAME)
-            found = functional.in_batch(z, ids, log_q=q, **there)
-            [by] = torch.autograd.grad(found, z)
+            actual = functional.in_batch(z, ids, log_q=q, **options)
+            [by] = torch.autograd.grad(actual, z)
             assert not device.synchronisations
-            torch.testing.assert_close(found.cpu(), wanted, rtol=1e-6, atol=0)
+            torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-6, atol=0)
             torch.testing.assert_close(by.cpu(), slope, rtol=1e-5, atol=1e-6)
 
 
@@ -57,7 +57,7 @@ def test_a_captured_loss_of_vectors_reads_nothing(symmetric: bool, monkeypatch: 
             loss = functional.linear_in_batch(queries, items, ids, **options)
             results.append([loss, *torch.autograd.grad(loss, (queries, items))])
             assert (device.synchronisations.total(), device.to_device) == (0, moved)
-    torch.testing.assert_close([one.cpu() for one in results[1]], results[0])
+    torch.testing.assert_close([tensor.cpu() for tensor in results[1]], results[0])
 
 
 @pytest.mark.skipif(GPU, reason="the stand-in is there")
@@ -71,10 +71,10 @@ def test_a_generator_of_another_device_is_named() -> None:
 
 
 def moments(law: Distribution, other: Distribution, value: Tensor) -> list[Tensor]:
-    found = [law.mean, kl_divergence(law, other)]
+    values = [law.mean, kl_divergence(law, other)]
     if not isinstance(law, PerturbLogSoftmax):
-        found.append(law.variance)
-    return [*found, law.entropy(), law.log_prob(value)]
+        values.append(law.variance)
+    return [*values, law.entropy(), law.log_prob(value)]
 
 
 @pytest.mark.skipif(GPU, reason="only the stand-in refuses double precision")
@@ -87,7 +87,7 @@ def test_distributions_on_a_device_without_double_precision(kind: Any, noise: An
     loc, prior, tau = torch.tensor([[1.0, 0.0, -2.0], [0.5, 3.0, 0.0]]), torch.zeros(2, 3), torch.tensor([[0.5], [2.0]])
     value = torch.eye(3)[:2] if kind is PerturbArgmax else torch.tensor([[0.2, 0.3, 0.5]] * 2)
 
-    def found(*given: Tensor) -> list[Tensor]:
+    def evaluate(*given: Tensor) -> list[Tensor]:
         loc, prior, tau, value = given
         options = () if kind is PerturbArgmax else (tau,)
         law = kind(loc, *options, noise=noise)
@@ -96,7 +96,7 @@ def test_distributions_on_a_device_without_double_precision(kind: Any, noise: An
         categorical = [kl_divergence(law, OneHotCategorical(logits=prior))] if kind is PerturbArgmax else []
         return categorical + moments(law, kind(prior, *options, noise=noise), value)
 
-    wanted = found(loc, prior, tau, value)
+    wanted = evaluate(loc, prior, tau, value)
     with without_double():
-        there = [one.cpu() for one in found(*(given.to(NAME) for given in (loc, prior, tau, value)))]
-    torch.testing.assert_close(there, wanted)
+        actual = [tensor.cpu() for tensor in evaluate(*(given.to(NAME) for given in (loc, prior, tau, value)))]
+    torch.testing.assert_close(actual, wanted)

@@ -48,23 +48,23 @@ def scores() -> Tensor:
     return torch.randn(4, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def tensors(found: Any) -> Iterator[Tensor]:
+def tensors(result: Any) -> Iterator[Tensor]:
     """All that a result holds, in order; numbers become tensors of the CPU."""
-    if isinstance(found, Tensor):
-        yield found.detach()
-    elif is_dataclass(found) and not isinstance(found, type):
-        for field in fields(found):
-            yield from tensors(getattr(found, field.name))
-    elif isinstance(found, Mapping):
-        for value in found.values():
+    if isinstance(result, Tensor):
+        yield result.detach()
+    elif is_dataclass(result) and not isinstance(result, type):
+        for field in fields(result):
+            yield from tensors(getattr(result, field.name))
+    elif isinstance(result, Mapping):
+        for value in result.values():
             yield from tensors(value)
-    elif isinstance(found, list | tuple):
-        for value in found:
+    elif isinstance(result, list | tuple):
+        for value in result:
             yield from tensors(value)
-    elif isinstance(found, bool | int | float | np.ndarray | np.number):
-        yield torch.as_tensor(found, device="cpu")
-    elif hasattr(found, "__slots__") or hasattr(found, "__dict__"):
-        for name, value in sorted(vars(found).items()):
+    elif isinstance(result, bool | int | float | np.ndarray | np.number):
+        yield torch.as_tensor(result, device="cpu")
+    elif hasattr(result, "__slots__") or hasattr(result, "__dict__"):
+        for name, value in sorted(vars(result).items()):
             if not callable(value) and not name.startswith("_"):
                 yield from tensors(value)
 
@@ -78,41 +78,41 @@ def on_device(name: str) -> tuple[list[Tensor], dict[str, Any]]:
     """What it gives there, brought home, and how often the host waits for it once its tables are there."""
     with Device():
         z = scores().to(NAME)
-    found, row = called(name, z)
+    results, row = called(name, z)
     # A first call may wait for tables, but not one that waits for nothing, or that is known to search on the host.
     searches = row["waits"] == "many" == stated("functions").get(name, row)["waits"]
     if row["waits"] != "none" and not searches:
-        found, row = called(name, z)
-    return found, row if GPU else row | {"no float64": in_single(name)}
+        results, row = called(name, z)
+    return results, row if GPU else row | {"no float64": in_single(name)}
 
 
 def in_single(name: str) -> str:
     """Whether a device without float64 finds to four digits what the CPU finds of scores in single precision."""
     try:
         with without_double():
-            found = [one.cpu() for one in tensors(TABLE[name](scores().float().to(NAME)))]
+            parts = [tensor.cpu() for tensor in tensors(TABLE[name](scores().float().to(NAME)))]
     except TypeError:
         return "no"
     wanted = list(tensors(TABLE[name](scores().float())))
-    close = all(torch.allclose(*map(torch.Tensor.double, pair), 1e-4, 1e-5) for pair in zip(found, wanted, strict=True))
+    close = all(torch.allclose(*map(torch.Tensor.double, pair), 1e-4, 1e-5) for pair in zip(parts, wanted, strict=True))
     return "yes" if close or name in DRAWS else "no: another value"
 
 
 def called(name: str, z: Tensor) -> tuple[list[Tensor], dict[str, Any]]:
     with Device() as device:
-        found = list(tensors(TABLE[name](z)))
+        results = list(tensors(TABLE[name](z)))
         waits = device.synchronisations.total()
-        arrays = [one for one in found if one.dim() > 0]
-        stays = all(one.device.type == NAME for one in arrays)
+        arrays = [tensor for tensor in results if tensor.dim() > 0]
+        stays = all(tensor.device.type == NAME for tensor in arrays)
         row = {"function": name, "its arrays": "there" if stays else "on the CPU", "waits": how_many(waits)}
-        return [one.cpu() for one in found], row
+        return [tensor.cpu() for tensor in results], row
 
 
 def test_the_table_has_every_public_function_of_tensors() -> None:
     names: dict[Any, set[str]] = {}
-    for name, thing in public():
-        names.setdefault(thing, set()).add(name) if isfunction(thing) else None
-    missing = [sorted(of)[0] for thing, of in names.items() if takes_tensors(thing) and not of & (TABLE.keys() | TASKS)]
+    for name, entry in public():
+        names.setdefault(entry, set()).add(name) if isfunction(entry) else None
+    missing = [sorted(of)[0] for call, of in names.items() if takes_tensors(call) and not of & (TABLE.keys() | TASKS)]
     assert missing == []
     assert TABLE.keys() <= {name for name, _ in public()}
 
@@ -120,15 +120,15 @@ def test_the_table_has_every_public_function_of_tensors() -> None:
 @pytest.mark.parametrize("name", TABLE)
 def test_a_function_gives_what_it_gives_on_the_cpu(name: str) -> None:
     wanted = list(tensors(TABLE[name](scores())))
-    found, measured = on_device(name)
-    assert len(found) == len(wanted) > 0
-    for one, other in zip(found, wanted, strict=True):
+    results, measured = on_device(name)
+    assert len(results) == len(wanted) > 0
+    for actual, expected in zip(results, wanted, strict=True):
         if GPU and name in DRAWS:  # other random numbers: their law is held in the tests of each module
-            assert one.dtype == other.dtype
-            assert one.dim() == other.dim()
+            assert actual.dtype == expected.dtype
+            assert actual.dim() == expected.dim()
         else:
             rtol = SEARCHES.get(name, 1e-12)
-            torch.testing.assert_close(one, other, rtol=rtol, atol=0.1 * rtol, equal_nan=False)
+            torch.testing.assert_close(actual, expected, rtol=rtol, atol=0.1 * rtol, equal_nan=False)
     assert GPU or stated("functions").get(name) == measured, (
         f"the book's table says otherwise: python -m tests.accelerator {name}"
     )
@@ -162,10 +162,10 @@ def test_neither_a_default_nor_a_mode_without_gradients_changes_a_result(name: s
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             with mode():
-                found = TABLE[name](z)
-        results.append(list(tensors(found)))
-    for found in results[1:]:
-        torch.testing.assert_close(found, results[0], rtol=0, atol=0)
+                result = TABLE[name](z)
+        results.append(list(tensors(result)))
+    for result in results[1:]:
+        torch.testing.assert_close(result, results[0], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE if name.partition(".")[0] in LIBRARY])
@@ -174,6 +174,6 @@ def test_what_is_kept_from_inference_serves_training(name: str) -> None:
     forget()
     with torch.inference_mode():
         TABLE[name](scores())
-    losses = [found.sum() for found in tensors(TABLE[name](scores().requires_grad_())) if found.requires_grad]
+    losses = [part.sum() for part in tensors(TABLE[name](scores().requires_grad_())) if part.requires_grad]
     if losses:
         torch.stack([loss.double() for loss in losses]).sum().backward()

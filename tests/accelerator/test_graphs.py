@@ -47,12 +47,12 @@ def test_a_captured_training_equals_an_eager_one(
     assert [step.eager for step in made] == [""] * len(made)
     assert all(step.graphs for step in made)
     for kind in ("arrays", "history"):
-        one, other = getattr(captured, kind), getattr(eager, kind)
-        for key in one:
-            if one[key].dtype.kind == "f":
-                np.testing.assert_allclose(one[key], other[key], rtol=1e-4, atol=1e-5, err_msg=f"{kind} {key}")
+        actual, wanted = getattr(captured, kind), getattr(eager, kind)
+        for key in actual:
+            if actual[key].dtype.kind == "f":
+                np.testing.assert_allclose(actual[key], wanted[key], rtol=1e-4, atol=1e-5, err_msg=f"{kind} {key}")
             else:
-                assert (one[key] == other[key]).mean() > 0.99, key  # a tie may fall the other way
+                assert (actual[key] == wanted[key]).mean() > 0.99, key  # a tie may fall the other way
 
 
 def test_a_training_that_cannot_be_captured_says_why(made: list[descent.Step]) -> None:

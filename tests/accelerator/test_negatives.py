@@ -33,6 +33,6 @@ def test_a_device_gives_what_the_cpu_gives(name: str) -> None:
     laws = torch.log_softmax(torch.randn(2, 5, generator=generator, dtype=torch.float64), -1)
     wanted = CALLS[name](*laws)
     with Device():
-        found = CALLS[name](*laws.to(NAME))
-        assert found.device.type == NAME
-        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-9, atol=1e-11)
+        actual = CALLS[name](*laws.to(NAME))
+        assert actual.device.type == NAME
+        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-9, atol=1e-11)

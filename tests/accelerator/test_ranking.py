@@ -22,22 +22,22 @@ def values(device: str, ties: Ties, share: float, excluded: bool) -> list[Tensor
     lists = [row.nonzero().flatten().tolist() for row in relevant]
     labels, gained = Labels(lists), Labels(lists, [[1.0 + item % 2 for item in row] for row in lists])
     exclude = torch.randint(1, 300, (7, 5), generator=generator).tolist() if excluded else None
-    found = []
+    results = []
     sparse = (csr_array(relevant.numpy()), relevant.to(device).to_sparse()) if share == 0.04 else ()
     for of in (relevant.to(device), labels, gained, *sparse):
-        found += ranking.evaluate(scores.to(device), of, NAMES, ties=ties, exclude=exclude, empty=0).values()
+        results += ranking.evaluate(scores.to(device), of, NAMES, ties=ties, exclude=exclude, empty=0).values()
         for metric, k in ((ranking.recall, [10]), (ranking.recall, [300]), (ranking.reciprocal_rank, [])):
             columns = scores.T.contiguous().T.to(device)  # in memory by items
-            found.append(metric(columns, of, *k, ties=ties, exclude=exclude, empty="skip"))
-    found += [ranking.ranks(scores.to(device), ties=ties), ranking.rank(scores.to(device), [0] * 7, ties=ties)]
+            results.append(metric(columns, of, *k, ties=ties, exclude=exclude, empty="skip"))
+    results += [ranking.ranks(scores.to(device), ties=ties), ranking.rank(scores.to(device), [0] * 7, ties=ties)]
     values, items = scores.topk(20)  # of equal scores a GPU takes others
     for given in ((), (values.double().numpy(),)):
         retrieved = ranking.Retrieved(items.to(device), *given)
-        found += ranking.evaluate(retrieved, gained, NAMES, ties=ties, exclude=exclude, empty=0).values()
+        results += ranking.evaluate(retrieved, gained, NAMES, ties=ties, exclude=exclude, empty=0).values()
     for kind in (torch.float32, torch.int64):
         chunks = ranking.Chunks(lambda start, stop: scores.nan_to_num()[:, start:stop].to(device, kind), 300, 70)  # noqa: B023
-        found += ranking.evaluate(chunks, labels, NAMES, ties=ties, exclude=exclude, empty=0).values()
-    return [one.cpu().double() for one in found]
+        results += ranking.evaluate(chunks, labels, NAMES, ties=ties, exclude=exclude, empty=0).values()
+    return [result.cpu().double() for result in results]
 
 
 @pytest.mark.parametrize("share, excluded", [(0.003, True), (0.04, False), (0.04, True), (0.3, False)])
@@ -46,9 +46,9 @@ def test_a_device_gives_what_the_cpu_gives(ties: Ties, share: float, excluded: b
     wanted = values("cpu", ties, share, excluded)
     for device, rtol in ((Device, 1e-14), *([] if GPU else [(without_double, 1e-5)])):
         with device():
-            found = values(NAME, ties, share, excluded)
-        for one, other in zip(found, wanted, strict=True):
-            torch.testing.assert_close(one, other, rtol=rtol, atol=rtol / 10)
+            results = values(NAME, ties, share, excluded)
+        for actual, expected in zip(results, wanted, strict=True):
+            torch.testing.assert_close(actual, expected, rtol=rtol, atol=rtol / 10)
 
 
 @pytest.mark.skipif(GPU, reason="only the stand-in counts")

@@ -12,38 +12,38 @@ from tests.accelerator.standin import NAME, StandIn
 ROW = [0.5, 2.0, -1.0]
 
 
-def there(values: object = ROW) -> Tensor:
+def placed(values: object = ROW) -> Tensor:
     return torch.tensor(values, device=NAME)
 
 
-def here(values: object = ROW) -> Tensor:
+def on_cpu(values: object = ROW) -> Tensor:
     return torch.tensor(values)
 
 
 REFUSED: dict[str, Callable[[], object]] = {
-    "sum": lambda: there() + here(),
-    "sum, the other way": lambda: here() + there(),
-    "in place": lambda: there().add_(here()),
-    "in place, of a number of the CPU": lambda: torch.tensor(1.0).add_(there(1.0)),
-    "out": lambda: torch.exp(there(), out=here()),
-    "stack": lambda: torch.stack([there(), here()]),
-    "stack of numbers": lambda: torch.stack([there(1.0), here(1.0)]),
-    "where": lambda: torch.where(there() > 0, there(), here()),
-    "clamp by a number": lambda: there().clamp(min=here(0.0)),
-    "search of a number": lambda: torch.searchsorted(there(), here(0.0)),
-    "product": lambda: there([ROW]) @ here(),
-    "index of the device into the CPU": lambda: here()[there([0])],
-    "mask of the device into the CPU": lambda: here()[there([True, False, True])],
-    "values of the CPU": lambda: there().index_put((here([0, 1]),), here([1.0, 2.0])),
-    "gather": lambda: there().gather(0, here([0])),
+    "sum": lambda: placed() + on_cpu(),
+    "sum, the other way": lambda: on_cpu() + placed(),
+    "in place": lambda: placed().add_(on_cpu()),
+    "in place, of a number of the CPU": lambda: torch.tensor(1.0).add_(placed(1.0)),
+    "out": lambda: torch.exp(placed(), out=on_cpu()),
+    "stack": lambda: torch.stack([placed(), on_cpu()]),
+    "stack of numbers": lambda: torch.stack([placed(1.0), on_cpu(1.0)]),
+    "where": lambda: torch.where(placed() > 0, placed(), on_cpu()),
+    "clamp by a number": lambda: placed().clamp(min=on_cpu(0.0)),
+    "search of a number": lambda: torch.searchsorted(placed(), on_cpu(0.0)),
+    "product": lambda: placed([ROW]) @ on_cpu(),
+    "index of the device into the CPU": lambda: on_cpu()[placed([0])],
+    "mask of the device into the CPU": lambda: on_cpu()[placed([True, False, True])],
+    "values of the CPU": lambda: placed().index_put((on_cpu([0, 1]),), on_cpu([1.0, 2.0])),
+    "gather": lambda: placed().gather(0, on_cpu([0])),
     "generator of the CPU": lambda: torch.rand(2, device=NAME, generator=torch.Generator()),
-    "generator of the CPU, in place": lambda: there().normal_(generator=torch.Generator()),
+    "generator of the CPU, in place": lambda: placed().normal_(generator=torch.Generator()),
     "generator of the device": lambda: torch.rand(2, generator=torch.Generator(NAME)),
     "permutation": lambda: torch.randperm(3, device=NAME, generator=torch.Generator()),
-    "draws": lambda: torch.multinomial(there([0.5, 0.5]), 2, True, generator=torch.Generator()),
+    "draws": lambda: torch.multinomial(placed([0.5, 0.5]), 2, True, generator=torch.Generator()),
     "pinned": lambda: torch.empty(2, device=NAME, pin_memory=True),
-    "integer product": lambda: there([[1, 2]]) @ there([[1], [2]]),
-    "loss": lambda: torch.nn.functional.cross_entropy(there([ROW]), here([1])),
+    "integer product": lambda: placed([[1, 2]]) @ placed([[1], [2]]),
+    "loss": lambda: torch.nn.functional.cross_entropy(placed([ROW]), on_cpu([1])),
 }
 
 
@@ -55,18 +55,18 @@ def test_it_refuses_what_cuda_refuses(name: str) -> None:
 
 def test_it_takes_numbers_of_the_cpu_where_cuda_does() -> None:
     with StandIn():
-        low = there() < 1
-        for found in (torch.where(low, here(1.0), there()), there().masked_fill(low, here(1.0))):
-            assert (found * here(2.0)).tolist() == [2.0, 4.0, 2.0]
-        assert there([1.0, 1.0]).topk(1).indices.tolist() != here([1.0, 1.0]).topk(1).indices.tolist()
+        low = placed() < 1
+        for result in (torch.where(low, on_cpu(1.0), placed()), placed().masked_fill(low, on_cpu(1.0))):
+            assert (result * on_cpu(2.0)).tolist() == [2.0, 4.0, 2.0]
+        assert placed([1.0, 1.0]).topk(1).indices.tolist() != on_cpu([1.0, 1.0]).topk(1).indices.tolist()
 
 
 def test_it_refuses_to_be_an_array() -> None:
     with StandIn():
-        for convert in (lambda: there().numpy(), lambda: np.asarray(there()), lambda: there().detach().numpy()):
+        for convert in (lambda: placed().numpy(), lambda: np.asarray(placed()), lambda: placed().detach().numpy()):
             with pytest.raises(TypeError, match=r"Use Tensor\.cpu\(\) first"):
                 convert()
-        assert there().cpu().numpy().tolist() == ROW == there().numpy(force=True).tolist()
+        assert placed().cpu().numpy().tolist() == ROW == placed().numpy(force=True).tolist()
 
 
 WAITS: dict[str, tuple[Callable[[Tensor], object], int, int]] = {
@@ -93,7 +93,7 @@ WAITS: dict[str, tuple[Callable[[Tensor], object], int, int]] = {
 def test_it_counts_when_the_host_waits(name: str) -> None:
     action, waits, moved = WAITS[name]
     with StandIn():
-        x = there()
+        x = placed()
         with StandIn() as device:
             action(x)
     assert (device.synchronisations.total(), device.to_host) == (waits, moved), device.synchronisations
@@ -110,6 +110,6 @@ def test_it_counts_in_the_backward_pass() -> None:
             return gradients[0] * gradients[0].sum().item()
 
     with StandIn() as device:
-        x = there().requires_grad_()
+        x = placed().requires_grad_()
         Peek.apply(x).sum().backward()
     assert device.synchronisations == {"aten::_local_scalar_dense": 1}

@@ -31,17 +31,17 @@ EAGER = {"models.wordmodel", "fits, draws", "fits, exact"}
 
 
 def test_every_task_is_in_the_table() -> None:
-    found = set()
+    tasks = set()
     for module in pkgutil.walk_packages(sumexp.__path__, "sumexp."):
         if not module.name.startswith("claimbook"):
-            for name, thing in vars(import_module(module.name)).items():
-                if callable(thing) and getattr(thing, "__module__", None) == module.name and not name.startswith("_"):
-                    parameters = signature(thing).parameters if name == "train" else {}
+            for name, value in vars(import_module(module.name)).items():
+                if callable(value) and getattr(value, "__module__", None) == module.name and not name.startswith("_"):
+                    parameters = signature(value).parameters if name == "train" else {}
                     if {"device", "progress"} <= set(parameters):
                         place = module.name.removeprefix("sumexp.").removeprefix("chapters.")
-                        found.add(place.removesuffix(".training"))
-    assert found == {name.split(",")[0] for name in CASES}
-    assert found == {name.rsplit(".", 1)[0] for name in TASKS}
+                        tasks.add(place.removesuffix(".training"))
+    assert tasks == {name.split(",")[0] for name in CASES}
+    assert tasks == {name.rsplit(".", 1)[0] for name in TASKS}
 
 
 @cache
@@ -50,30 +50,30 @@ def on_device(name: str, rounds: int) -> tuple[Result, np.ndarray]:
     if rounds > 1:
         on_device(name, 1)
     with Device() as device:
-        found = CASES[name](rounds, NAME)
-    return found, np.array([device.synchronisations.total(), device.to_device, device.to_host])
+        result = CASES[name](rounds, NAME)
+    return result, np.array([device.synchronisations.total(), device.to_device, device.to_host])
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_task_finds_what_it_finds_on_the_cpu(name: str) -> None:
     with Device():
         wanted = CASES[name](2, "cpu")
-    found, (*_, to_host) = on_device(name, 2)
+    result, (*_, to_host) = on_device(name, 2)
     for kind in ("arrays", "history"):
-        one, other = getattr(found, kind), getattr(wanted, kind)
-        assert one.keys() == other.keys()
-        for key in one:
-            assert one[key].shape == other[key].shape, key
-            if GPU and name in DRAWS and one[key].dtype.kind == "f":
-                assert np.isfinite(one[key]).all() or not np.isfinite(other[key]).all(), key
-            elif one[key].dtype.kind == "f":
+        actual, other = getattr(result, kind), getattr(wanted, kind)
+        assert actual.keys() == other.keys()
+        for key in actual:
+            assert actual[key].shape == other[key].shape, key
+            if GPU and name in DRAWS and actual[key].dtype.kind == "f":
+                assert np.isfinite(actual[key]).all() or not np.isfinite(other[key]).all(), key
+            elif actual[key].dtype.kind == "f":
                 # A score near zero is a sum of products that cancel: it is as exact as the largest, no more.
                 last_place = np.finfo(other[key].dtype).eps * np.abs(other[key]).max(initial=0)
-                np.testing.assert_allclose(one[key], other[key], rtol=1e-6, atol=max(1e-9, last_place), err_msg=key)
+                np.testing.assert_allclose(actual[key], other[key], rtol=1e-6, atol=max(1e-9, last_place), err_msg=key)
             else:
-                assert np.array_equal(one[key], other[key]), key
+                assert np.array_equal(actual[key], other[key]), key
     if not (GPU and name in DRAWS):
-        assert found.metrics == pytest.approx(wanted.metrics, rel=1e-6)
+        assert result.metrics == pytest.approx(wanted.metrics, rel=1e-6)
     assert GPU or to_host > 0
 
 
@@ -119,9 +119,9 @@ def test_how_often_the_host_waits_in_a_round(name: str) -> None:
 
 @pytest.mark.skipif(GPU, reason="the stand-in counts")
 def test_an_epoch_of_the_vae_waits_once_and_moves_an_order_and_temperatures() -> None:
-    found = measured("vae")
+    row = measured("vae")
     members, images, steps = len(MEMBERS), 60, 3
-    assert found["waits"] == 1
-    assert found["bytes from it"] == 8 * members  # the losses, in double precision
+    assert row["waits"] == 1
+    assert row["bytes from it"] == 8 * members  # the losses, in double precision
     # The order of each member's images; the temperatures of each step; whose are which uniforms.
-    assert found["bytes to the device"] == 8 * members * (images + steps + 1)
+    assert row["bytes to the device"] == 8 * members * (images + steps + 1)
