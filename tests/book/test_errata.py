@@ -72,7 +72,7 @@ def test_entries_have_each_field_once_and_close_their_formulas(file: Path) -> No
         for text in (str(value.value) for _, value in entry.value if isinstance(value, yaml.ScalarNode)):
             formulas = re.sub(r"\\[{}]", "", text).split("$")
             assert len(formulas) % 2, text
-            assert all(one.strip() and one.count("{") == one.count("}") for one in formulas[1::2]), text
+            assert all(formula.strip() and formula.count("{") == formula.count("}") for formula in formulas[1::2]), text
 
 
 def test_what_is_corrected_weighs_more_than_a_remark() -> None:
@@ -80,6 +80,6 @@ def test_what_is_corrected_weighs_more_than_a_remark() -> None:
         label.upper(): re.search(r"\*\*Weight:\*\* ([a-z]+)", sections(FOLDER / f"{page}.md")[1][label])
         for page, label in CASES
     }
-    faults = {label for label, found in weighs.items() if found and found[1] in ("fault", "gap", "misprint")}
+    faults = {label for label, match in weighs.items() if match and match[1] in ("fault", "gap", "misprint")}
     for claim in register.load(ROOT / "claims").values():
         assert claim.corrected is None or claim.lost or set(claim.erratum) & faults, claim.id

@@ -105,11 +105,11 @@ def test_fields_of_a_named_tuple_have_no_entry_of_their_own() -> None:
             """Their sum."""
             return self.first + self.second
 
-    found = {
-        name: extension("pages")["leave_out_fields"](None, "class", name, one, False, {})
-        for name, one in {"first": Pair.first, "second": Pair.second, "both": Pair.both}.items()
+    actual = {
+        name: extension("pages")["leave_out_fields"](None, "class", name, member, False, {})
+        for name, member in {"first": Pair.first, "second": Pair.second, "both": Pair.both}.items()
     }
-    assert found == {"first": True, "second": True, "both": None}
+    assert actual == {"first": True, "second": True, "both": None}
 
 
 def test_pages_are_read_in_one_process() -> None:

@@ -41,12 +41,12 @@ def test_the_audit_prints_what_the_page_shows(
     Path("counts.csv").write_text(counts)
     command = ["counts.csv", "--batch", "256"]
     _command.main(command)
-    said = capsys.readouterr().out
-    assert said.split() == printed.split()
+    output = capsys.readouterr().out
+    assert output.split() == printed.split()
     _command.main([*command, "--weights", "relative"])
     advised = capsys.readouterr().out
     assert "\nRight: " in f"\n{advised}"
-    for row, text in (("no correction", said), ("`--weights relative`", advised)):
+    for row, text in (("no correction", output), ("`--weights relative`", advised)):
         [errors] = re.findall(r"head (\S+), torso (\S+),\s+tail\s+(\S+)", text)
         [cells] = re.findall(rf"^\| {row} \| (\S+) \| (\S+) \| (\S+) \|", page, re.MULTILINE)
         assert_allclose([float(cell.replace("−", "-")) for cell in cells], [float(x) for x in errors], atol=0.006)

@@ -46,8 +46,8 @@ def number(choice: str) -> float:
 def test_the_mark_stands_at_what_is_chosen(figures: dict[str, Interactive], name: str) -> None:
     for panel in figures[name].panels:
         if panel.mark is not None:
-            said = [number(choice) for choice in figures[name].controls[panel.mark].choices]
-            assert_allclose(said, panel.x, atol=0.005)
+            values = [number(choice) for choice in figures[name].controls[panel.mark].choices]
+            assert_allclose(values, panel.x, atol=0.005)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_the_minima_are_those_of_another_search(consistent: Interactive, line: i
     hits, m, log_q = list(negatives.HITS)[h], negatives.DRAWS[d], negatives.zipf(negatives.SKEWS[s])
     factors = consistency.factors(weights, log_q, m, hits=hits)
     truth = negatives.zipf(negatives.TRUTH)
-    found = searched(consistency.multiset_losses(log_q, m, factors, hits), truth.exp())
-    shift = found - truth
+    minimiser = searched(consistency.multiset_losses(log_q, m, factors, hits), truth.exp())
+    shift = minimiser - truth
     shift = (shift - (truth.exp() * shift).sum())[torch.tensor(negatives.RANKS) - 1]
     assert_allclose(consistent.lines[line].curves[1][d, s, h], shift, atol=1e-7)
-    nats = (truth.exp() * (truth - found.log_softmax(-1))).sum().item()
+    nats = (truth.exp() * (truth - minimiser.log_softmax(-1))).sum().item()
     assert_allclose(consistent.lines[line].curves[0][0, s, h, d], max(nats, negatives.LEAST), rtol=1e-4, atol=1e-9)
 
 
@@ -129,9 +129,9 @@ def test_errors_of_a_sampled_softmax_are_those_of_all_draws(figures: dict[str, I
     p = logits.softmax(0)[2].item()
     q = frequency**0.75 / (frequency**0.75)[[0, 1, 3]].sum()
     means = np.zeros(4)
-    for one, two in ((a, b) for a in (0, 1, 3) for b in (0, 1, 3)):
-        x = sum((logits[y] - logits[2]).exp() / q[y] / 2 for y in (one, two)).item()
-        chance = (q[one] * q[two]).item()
+    for first, second in ((a, b) for a in (0, 1, 3) for b in (0, 1, 3)):
+        x = sum((logits[y] - logits[2]).exp() / q[y] / 2 for y in (first, second)).item()
+        chance = (q[first] * q[second]).item()
         means += chance * np.array([1 / (1 + x), 1 / (1 + x) ** 2, math.log1p(x), math.log1p(x) ** 2])
     bias, deviation = figures["draws"].lines
     at = draws.POWERS.index(0.75)

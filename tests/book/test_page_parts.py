@@ -64,13 +64,13 @@ def test_errata_have_a_weight_of_the_list() -> None:
     def read(weight: str) -> drawn.Erratum:
         return drawn.read_errata(ERRATUM.format(weight), "bias.html")["B1"]
 
-    one, lighter = read("misprint"), read("lost in our text")
-    assert (one.label, one.title, one.weight, one.address) == ("B1", "Two signs", "misprint", "bias.html#erratum-b1")
-    assert drawn.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": one}) == "misprint"
-    assert drawn.heaviest(["B3"], {"B1": one}) == ""
+    b1, lighter = read("misprint"), read("lost in our text")
+    assert (b1.label, b1.title, b1.weight, b1.address) == ("B1", "Two signs", "misprint", "bias.html#erratum-b1")
+    assert drawn.heaviest(["B1", "B2", "B3"], {"B1": lighter, "B2": b1}) == "misprint"
+    assert drawn.heaviest(["B3"], {"B1": b1}) == ""
     for other in ("slip", "misprint, or a fault of our text"):
-        said = f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
-        with pytest.raises(ValueError, match=said):
+        message = f"the weight of erratum B1 is '{other}'; expected .* with one of fault that"
+        with pytest.raises(ValueError, match=message):
             read(other)
     with pytest.raises(ValueError, match="the weight of erratum B1 is ''; expected a heading, and a line"):
         drawn.read_errata("(erratum-b1)=\n## B1. Two signs\n\n", "bias.html")

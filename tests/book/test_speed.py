@@ -17,7 +17,7 @@ TABLES = {title: rows for file in FILES for title, rows in file["tables"].items(
 def test_every_task_is_held_against_others() -> None:
     assert {*chain(*SHOWN)} == set(NAMES)
     for rows in TABLES.values():
-        assert all(row["seconds"] > 0 and all(one["seconds"] > 0 for one in row["others"].values()) for row in rows)
+        assert all(row["seconds"] > 0 and all(peer["seconds"] > 0 for peer in row["others"].values()) for row in rows)
         assert any(row["others"] for row in rows)
 
 
@@ -55,7 +55,7 @@ def test_metrics_take_less_than_a_sort() -> None:
 
 def test_what_two_towers_find_is_what_the_page_says() -> None:
     for seed in json.loads((ROOT / "src/sumexp/measured/catalogue.json").read_text("utf-8"))["seeds"]:
-        recall = {name: found["held recall"] for name, found in seed.items()}
+        recall = {name: metrics["held recall"] for name, metrics in seed.items()}
         assert min(recall, key=recall.__getitem__) == "the most popular items"
         assert max(recall, key=recall.__getitem__) == "F.cross_entropy of all items"
         for way in ("", ", hits masked"):
