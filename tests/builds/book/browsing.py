@@ -213,19 +213,19 @@ def faults(page: Page, name: str, only: list[str] | None = None) -> list[str]:
         page.evaluate(axe.AXE_SCRIPT)
     page.evaluate(FOLD, name not in IN_FULL)
     page.evaluate(ALIKE)
-    found = awaited(page, RUN, only, times=5)
+    violations = awaited(page, RUN, only, times=5)
     page.evaluate(UNFOLD)
-    return [*unreached, *found]
+    return [*unreached, *violations]
 
 
 def awaited(page: Page, script: str, argument: object = None, times: int = 30) -> list[str]:
     """What a script finds wrong, so many times, for as long as a page or its theme may still be changing."""
     for time in range(times):
-        found = list(page.evaluate(script, argument))
-        if not found:
+        violations = list(page.evaluate(script, argument))
+        if not violations:
             break
         page.wait_for_timeout(3000 / times if time else 0)
-    return found
+    return violations
 
 
 def listen(page: Page, seen: Visit) -> None:

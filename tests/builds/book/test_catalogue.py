@@ -59,23 +59,23 @@ def test_every_control_works_by_keys_and_says_what_it_does(browser: Browser, htm
     page.set_default_timeout(PATIENCE)
     page.goto((html / PAGE).as_uri())
     figure = page.locator("#catalogue")
-    said = figure.locator("[aria-live=polite]")
-    expect(said).to_contain_text("milk 22 %, tea 26 %, saffron 52 %")
+    status = figure.locator("[aria-live=polite]")
+    expect(status).to_contain_text("milk 22 %, tea 26 %, saffron 52 %")
     expect(page.locator(".sumexp-figure").first).to_be_hidden()
     figure.get_by_label("subtracted from").select_option("importance")  # else the number of draws changes nothing
     for field in figure.locator("input, select").all():
         expect(field).to_have_accessible_name(re.compile(r"[A-Za-z]"))
         field.focus()
-        before, reading = said.inner_text(), field.get_attribute("aria-valuetext")
+        before, reading = status.inner_text(), field.get_attribute("aria-valuetext")
         for key in ["ArrowUp"] * 5 if field.get_attribute("type") == "range" else ["ArrowDown"]:
             page.keyboard.press(key)
         if field.get_attribute("type") == "range":
             assert field.get_attribute("aria-valuetext") != reading
             expect(field.locator("xpath=../output")).to_have_text(str(field.get_attribute("aria-valuetext")))
-        assert said.inner_text() != before, field
+        assert status.inner_text() != before, field
     figure.get_by_label("subtracted from").select_option("relative")
     figure.get_by_label("accidental hits").select_option("keep")
-    expect(said).to_contain_text("exactly what the query wants")
+    expect(status).to_contain_text("exactly what the query wants")
     page.close()
 
 

@@ -132,7 +132,7 @@ def test_a_notebook_asks_for_nothing_that_only_the_book_knows(html: Path, chapte
     nbformat.validate(page)
     assert page.metadata.kernelspec.name == "python3"
     prose = "\n".join(cell.source for cell in page.cells if cell.cell_type == "markdown")
-    assert [found[0] for found in ROLE.finditer(prose) if found[0].startswith("{")] == []
+    assert [role[0] for role in ROLE.finditer(prose) if role[0].startswith("{")] == []
     assert re.findall(r"\\(?:E|R|softmax|lse|rank)(?![a-zA-Z])", prose) == []  # what only the book's MathJax knows
     (first, *_) = (cell.source for cell in page.cells if cell.cell_type == "code")
     assert first == install("")

@@ -37,8 +37,8 @@ PICTURES = "figure => [...figure.querySelectorAll('canvas')].map(canvas => canva
 
 
 def test_the_library_is_as_published() -> None:
-    found = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (STATIC / "uplot").iterdir()}
-    assert found == LIBRARY
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (STATIC / "uplot").iterdir()}
+    assert digests == LIBRARY
 
 
 def opened(browser: Browser, html: Path, name: str, lacking: str = "", **options: Any) -> tuple[Page, Locator]:
@@ -80,10 +80,10 @@ def shown(figure: Locator) -> tuple[list[str], str]:
 def test_a_key_changes_the_curves_and_what_is_said_of_them(on_a_desk: tuple[Page, Locator]) -> None:
     complaints: list[str] = []
     page, figure = on_a_desk
-    page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
+    page.on("console", lambda entry: complaints.append(entry.text) if entry.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     expect(figure).to_be_visible()
-    pictures, said = shown(figure)
+    pictures, text = shown(figure)
     for number, field in enumerate(figure.locator("input, select").all()):
         expect(field).to_have_accessible_name(field.locator("xpath=../label").inner_text().strip())
         field.focus()
@@ -95,10 +95,10 @@ def test_a_key_changes_the_curves_and_what_is_said_of_them(on_a_desk: tuple[Page
         if field.get_attribute("type") == "range":
             expect(field.locator("xpath=../output")).to_have_text(str(field.get_attribute("aria-valuetext")))
             assert field.get_attribute("aria-valuetext") != before[1]
-        now_pictures, now_said = shown(figure)
+        now_pictures, now_text = shown(figure)
         assert now_pictures != pictures, field
-        assert now_said != said or number > 0, field  # a list may be of what is drawn only
-        pictures, said = now_pictures, now_said
+        assert now_text != text or number > 0, field  # a list may be of what is drawn only
+        pictures, text = now_pictures, now_text
     assert figure.locator("[aria-live=polite]").count() == 1
     assert complaints == []
 

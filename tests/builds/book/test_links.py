@@ -33,13 +33,13 @@ class Markup(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag in LINKING:
-            self.linking.append((tag, found))
-        if "id" in found:
-            self.ids.add(found["id"])
+            self.linking.append((tag, attributes))
+        if "id" in attributes:
+            self.ids.add(attributes["id"])
             if self._depth:
-                self.within.append(found["id"])
+                self.within.append(attributes["id"])
         self._depth += tag == "article"
 
     def handle_endtag(self, tag: str) -> None:

@@ -53,9 +53,9 @@ class AnyPage:
     NAMES: ClassVar[Sequence[str]]
 
     def test_every_formula_is_typeset(self, seen: Seen, name: str) -> None:
-        found = seen(name).formulas
+        formulas = seen(name).formulas
         wrong = ("raw", "untypeset", "faulty", "unknown")
-        assert {what: found[what] for what in wrong} == {what: [] for what in wrong}
+        assert {what: formulas[what] for what in wrong} == {what: [] for what in wrong}
 
     def test_a_page_asks_no_other_host_and_nothing_goes_wrong(self, seen: Seen, name: str) -> None:
         assert Counter(url.split(":")[0] for url in seen(name).requests).keys() <= {"file", "data", "blob"}

@@ -87,9 +87,9 @@ def test_pages_are_joined_with_bookmarks_and_links(book: Path) -> None:
         [link] = links[number]
         assert link["/Dest"].removeprefix("/") == name
         assert made.get_destination_page_number(made.named_destinations[link["/Dest"]]) == number
-    said = text(made)
-    assert "Because." in said
-    assert not any(word in said for word in ("Menu", "Show code", "#"))
+    printed = text(made)
+    assert "Because." in printed
+    assert not any(word in printed for word in ("Menu", "Show code", "#"))
 
 
 def test_missing_pages_and_a_missing_browser_are_named(book: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,8 +108,8 @@ def test_a_printed_chapter_has_its_formulas_and_figures(
 ) -> None:
     monkeypatch.chdir(html.parents[1])
     file = html / "notebooks/bias.html"
-    said = text(PdfReader(BytesIO(pdf.printed(browser, file))))
-    assert "The bias of sampled softmax" in said
-    assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", said)
+    printed = text(PdfReader(BytesIO(pdf.printed(browser, file))))
+    assert "The bias of sampled softmax" in printed
+    assert not re.findall(r"\\\[|\\\(|\\frac|\\mathbb", printed)
     chapter = BeautifulSoup(file.read_text("utf-8"), "html.parser")
-    assert len(set(re.findall(r"Figure (\d+)\. ", said))) >= len(chapter.select("figure")) > 0
+    assert len(set(re.findall(r"Figure (\d+)\. ", printed))) >= len(chapter.select("figure")) > 0

@@ -124,9 +124,9 @@ def test_the_code_of_a_figure_is_shown_on_demand(browser: Browser, html: Path) -
     page = opened(browser, html, "notebooks/bias.html")
     folded = page.locator("div.cell > details.hide")
     assert folded.count() > 3
-    assert not any(one.is_visible() for one in folded.all())
+    assert not any(cell.is_visible() for cell in folded.all())
     page.locator(".figure-source a", has_text="this cell").first.click()
-    assert [one.is_visible() for one in folded.all()].count(True) == 1
+    assert [cell.is_visible() for cell in folded.all()].count(True) == 1
     page.get_by_label("Show the code").check()
-    assert all(one.is_visible() for one in folded.all())
+    assert all(cell.is_visible() for cell in folded.all())
     page.context.close()

@@ -46,14 +46,14 @@ def page(browser: Browser, html: Path) -> Iterator[Page]:
     page.close()
 
 
-def found(page: Page, *words: str) -> list[list[str]]:
+def addresses(page: Page, *words: str) -> list[list[str]]:
     """For each word the addresses that the search lists, the first one first."""
     listed: list[list[str]] = page.evaluate(SEARCH, list(words))
     return listed
 
 
 def test_what_readers_type_leads_to_the_page_that_explains_it(page: Page) -> None:
-    firsts = (listed[0].partition(".html")[0] for listed in found(page, *EXPECTED))
+    firsts = (listed[0].partition(".html")[0] for listed in addresses(page, *EXPECTED))
     assert dict(zip(EXPECTED, firsts, strict=True)) == EXPECTED
 
 
@@ -66,7 +66,7 @@ def test_the_list_that_a_reader_sees(browser: Browser, html: Path, page: Page, q
     marked = {text.lower() for text in seen.locator("#search-results .highlighted").all_inner_texts()}
     assert faults(seen, "search", COLOURS_ALONE) == []
     seen.close()
-    [listed] = found(page, query)
+    [listed] = addresses(page, query)
     assert first == listed[0]
     assert first.startswith(f"{EXPECTED[query]}.html")
     assert marked <= {"long", "tail", "negatives"}
@@ -76,7 +76,7 @@ def test_the_words_of_the_table_lead_to_the_first_page_of_their_row(page: Page) 
     wanted = {word: f"{chapter}.html" for chapter, words in KNOWN.items() for word in words}
     wanted["ListNet"] = "book/api/nn.html#sumexp.nn.ListNet"  # a name of code, too
     assert len(wanted) > 30
-    assert {word: listed[0] for word, listed in zip(wanted, found(page, *wanted), strict=True)} == wanted
+    assert {word: listed[0] for word, listed in zip(wanted, addresses(page, *wanted), strict=True)} == wanted
 
 
 def test_a_page_found_names_the_section_that_has_the_words(page: Page) -> None:

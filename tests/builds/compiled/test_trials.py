@@ -24,9 +24,9 @@ ROWS = {row["function"]: row for row in TABLES["torch"]}
 
 @pytest.mark.parametrize("name", sorted(trials.CALLS))
 def test_a_row_of_the_page_is_what_the_trials_find(name: str) -> None:
-    found, stated = trials.row(name), ROWS.get(name, {})
-    titles = found.keys()
-    assert found == {title: stated.get(title) for title in titles}, "write it anew: python -m tests.accelerator"
+    actual, stated = trials.row(name), ROWS.get(name, {})
+    titles = actual.keys()
+    assert actual == {title: stated.get(title) for title in titles}, "write it anew: python -m tests.accelerator"
 
 
 @pytest.mark.slow

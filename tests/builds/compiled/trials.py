@@ -71,16 +71,16 @@ def summed(call: Call) -> Call:
     return lambda z: call(z).sum()
 
 
-def own(z: Tensor) -> Tensor:
+def label(z: Tensor) -> Tensor:
     return repeated(LABELS, z)
 
 
 def of_own(z: Tensor) -> Tensor:
-    return RISING[own(z)].unsqueeze(-1)
+    return RISING[label(z)].unsqueeze(-1)
 
 
 def margined(z: Tensor, log_rho: Tensor) -> Tensor:
-    return functional.pairwise_margin(z, own(z), log_rho)
+    return functional.pairwise_margin(z, label(z), log_rho)
 
 
 def seeded() -> torch.Generator:
@@ -133,7 +133,7 @@ LOSSES: dict[str, Call] = {
     "functional.in_batch (options)": paired(
         functional.in_batch, log_q=PRIOR, correct="importance", positives=MARKS, label_smoothing=0.1, symmetric=True
     ),
-    "functional.linear_in_batch": lambda z: functional.linear_in_batch(z, z.tanh(), own(z), log_q=repeated(PRIOR, z)),
+    "functional.linear_in_batch": lambda z: functional.linear_in_batch(z, z.tanh(), label(z), log_q=repeated(PRIOR, z)),
     "functional.logit_adjusted": lambda z: margined(z, functional.logit_adjusted(of_own(z), RISING)),
     "functional.sampled_softmax": sampled(
         functional.sampled_softmax, log_q=LOG_Q, positive_log_q=LOG_Q[:1], weights=torch.ones(M), hits=HITS
@@ -144,13 +144,13 @@ LOSSES: dict[str, Call] = {
     "nn.InBatchSoftmax": paired(layer("nn.InBatchSoftmax"), torch.arange(L) - 100, log_q=PRIOR),
     "nn.SigmoidPairs": paired(layer("nn.SigmoidPairs")),
     "nn.ListNet": lambda z: layer("nn.ListNet")(z, repeated(GAINS, z)),
-    "nn.SampledOutput": lambda z: functional.info_nce(*layer("nn.SampledOutput")(z, own(z), torch.tensor([1, 2]))),
+    "nn.SampledOutput": lambda z: functional.info_nce(*layer("nn.SampledOutput")(z, label(z), torch.tensor([1, 2]))),
 }
 """Of scores, or hidden vectors, [B, L]: a number. Where the plain call leaves options out, there is another here."""
 
 
-def drawn(found: samplers.Negatives) -> Tensor:
-    return found.log_q.sum() + 0 * found.ids.sum() + found.hits.sum()
+def drawn(negatives: samplers.Negatives) -> Tensor:
+    return negatives.log_q.sum() + 0 * negatives.ids.sum() + negatives.hits.sum()
 
 
 def argmax(noise: Noise) -> Call:
@@ -158,7 +158,7 @@ def argmax(noise: Noise) -> Call:
 
     def call(z: Tensor) -> Tensor:
         law = PerturbArgmax(z, noise)
-        return (law.log_prob(torch.eye(L)[own(z)]) + law.entropy() + kl_divergence(law, PRIOR_LAW)).sum()
+        return (law.log_prob(torch.eye(L)[label(z)]) + law.entropy() + kl_divergence(law, PRIOR_LAW)).sum()
 
     return call
 
@@ -213,25 +213,25 @@ SAMPLERS: dict[str, Call] = {
     "distributions.PerturbArgmax (draws)": one_hot,
     "distributions.PerturbLogSoftmax (draws)": logarithms,
     "distributions.PerturbSoftmax (draws)": relaxed,
-    "nn.SampledSoftmax": lambda z: layer("nn.SampledSoftmax")(z, own(z)),
-    "nn.SampledSoftmax (sparse)": lambda z: layer("nn.SampledSoftmax (sparse)")(z, own(z)),
+    "nn.SampledSoftmax": lambda z: layer("nn.SampledSoftmax")(z, label(z)),
+    "nn.SampledSoftmax (sparse)": lambda z: layer("nn.SampledSoftmax (sparse)")(z, label(z)),
     **{f"samplers.{name}": of_law(make(RISING.exp())) for name, make in calls.SAMPLERS.items() if name != "unigram"},
-    "samplers.distinct": lambda z: z.sum() + samplers.distinct(CATEGORICAL, own(z), 2).weights.sum(),
-    "samplers.draw": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M)),
-    "samplers.draw (redraw)": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, own(z), M, hits="redraw")),
-    "samplers.model_based": lambda z: drawn(samplers.model_based(z, own(z), M)) + z.sum(),
+    "samplers.distinct": lambda z: z.sum() + samplers.distinct(CATEGORICAL, label(z), 2).weights.sum(),
+    "samplers.draw": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, label(z), M)),
+    "samplers.draw (redraw)": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, label(z), M, hits="redraw")),
+    "samplers.model_based": lambda z: drawn(samplers.model_based(z, label(z), M)) + z.sum(),
     "samplers.within_batch": lambda z: (
-        z.sum() + sum(drawn(samplers.within_batch(own(z), PRIOR, shared=shared)) for shared in (False, True))
+        z.sum() + sum(drawn(samplers.within_batch(label(z), PRIOR, shared=shared)) for shared in (False, True))
     ),
-    "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(own(z), PRIOR, union=True)),
+    "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(label(z), PRIOR, union=True)),
 }
 """Of the same, with draws by torch's global generator."""
 
 
 def updated(z: Tensor) -> Tensor:
     stream: Any = LAYERS["nn.StreamingLogQ (update)"]
-    stream.update(own(z))
-    return z.sum() + 0 * stream(own(z)).sum()
+    stream.update(label(z))
+    return z.sum() + 0 * stream(label(z)).sum()
 
 
 STATEFUL: dict[str, Call] = {
@@ -241,7 +241,7 @@ STATEFUL: dict[str, Call] = {
     )(z),
     "nn.StreamingLogQ (update)": updated,
     "functional.distributed_in_batch": lambda z: functional.distributed_in_batch(
-        z, z.roll(1, 0).tanh(), own(z), log_q=repeated(PRIOR, z), symmetric=True
+        z, z.roll(1, 0).tanh(), label(z), log_q=repeated(PRIOR, z), symmetric=True
     ),
 }
 """Of the same: exact moments, tables that a stream fills, and the batches of all processes, of which there is one."""
@@ -270,8 +270,8 @@ def agrees(call: Call, other: Call, random: bool, size: int = B) -> bool:
     torch.manual_seed(0)
     wanted = call(scores(size=size))
     torch.manual_seed(0)
-    found = other(scores(size=size))
-    return bool(found.isfinite().all()) if random else torch.allclose(found, wanted)
+    actual = other(scores(size=size))
+    return bool(actual.isfinite().all()) if random else torch.allclose(actual, wanted)
 
 
 def compiles(name: str, random: bool) -> bool | str:
@@ -313,18 +313,18 @@ def alone() -> Iterator[None]:
 def gradients(model: torch.nn.Module) -> list[Tensor]:
     torch.manual_seed(0)
     model(scores()).backward()
-    found = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-    return [(one.full_tensor() if isinstance(one, DTensor) else one).to_dense() for one in found]
+    grads = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+    return [(grad.full_tensor() if isinstance(grad, DTensor) else grad).to_dense() for grad in grads]
 
 
 def wrapped(name: str, wrap: Callable[[torch.nn.Module], torch.nn.Module]) -> bool:
     """Whether a wrapped model and its layer have the gradients of the model."""
-    found = []
+    both = []
     for change in (lambda model: model, wrap):
         copied = {} if name not in LAYERS else {name: copy.deepcopy(LAYERS[name])}
         with alone(), mock.patch.dict(LAYERS, copied):
-            found.append(gradients(change(Model(name))))
-    return all(torch.allclose(one, other) for one, other in zip(*found, strict=True))
+            both.append(gradients(change(Model(name))))
+    return all(torch.allclose(first, second) for first, second in zip(*both, strict=True))
 
 
 def distributes(name: str, random: bool) -> bool:
@@ -337,14 +337,14 @@ def shards(name: str, random: bool) -> bool:
 
 def maps(name: str, random: bool) -> bool:
     call, many = CALLS[name], torch.stack([scores(0), scores(1)])
-    found = torch.func.vmap(torch.func.grad(call), randomness="different")(many)
+    actual = torch.func.vmap(torch.func.grad(call), randomness="different")(many)
     if random:
-        return bool(found.isfinite().all())
+        return bool(actual.isfinite().all())
     each = []
-    for one in many:
-        leaf = one.clone().requires_grad_()
+    for z in many:
+        leaf = z.clone().requires_grad_()
         each.append(torch.autograd.grad(call(leaf), leaf)[0])
-    return torch.allclose(found, torch.stack(each))
+    return torch.allclose(actual, torch.stack(each))
 
 
 def casts(name: str, dtype: torch.dtype) -> bool:
@@ -352,9 +352,9 @@ def casts(name: str, dtype: torch.dtype) -> bool:
     with mock.patch.dict(LAYERS, {name: copy.deepcopy(LAYERS[name]).float()} if name in LAYERS else {}):
         z = scores().float().requires_grad_()
         with torch.autocast("cpu", dtype=dtype):
-            found = CALLS[name](z)
-        slope = torch.autograd.grad(found, z)[0]
-    return found.dtype in (torch.float32, torch.float64) and bool(found.isfinite()) and bool(slope.isfinite().all())
+            value = CALLS[name](z)
+        slope = torch.autograd.grad(value, z)[0]
+    return value.dtype in (torch.float32, torch.float64) and bool(value.isfinite()) and bool(slope.isfinite().all())
 
 
 def twice(name: str, random: bool) -> bool:
@@ -372,14 +372,14 @@ def fused(names: Sequence[str]) -> bool:
     def together(z: Tensor) -> Tensor:
         return torch.stack([CALLS[name](z) for name in names])
 
-    found = []
+    results = []
     # One compilation: neither a pool, nor a header, nor trials of what this compiler can make of the processor.
     once = {"compile_threads": 1, "cpp_cache_precompile_headers": False, "cpp.vec_isa_ok": True}
     for function in (together, torch.compile(together, fullgraph=True, backend="inductor", options=once)):
         leaf = scores().requires_grad_()
         values = function(leaf)
-        found.append(torch.cat([values.detach(), *torch.autograd.grad(values.sum(), leaf)[0]]))
-    return torch.allclose(*found)
+        results.append(torch.cat([values.detach(), *torch.autograd.grad(values.sum(), leaf)[0]]))
+    return torch.allclose(*results)
 
 
 TRIALS: Mapping[str, Callable[[str, bool], bool | str]] = {
@@ -410,15 +410,15 @@ REASONS = {
 
 def row(name: str) -> dict[str, str]:
     """What works of one function, and why what does not."""
-    found = {}
+    cells = {}
     for title, trial in TRIALS.items():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 result = trial(name, name in SAMPLERS)
-                found[title] = result if isinstance(result, str) else "yes" if result else "no: another value"
+                cells[title] = result if isinstance(result, str) else "yes" if result else "no: another value"
             except Exception as error:
-                said = f"{type(error).__name__}: {error}"
-                words = [words for pattern, words in REASONS.items() if re.search(pattern, said)]
-                found[title] = f"no: {words[0] if words else said[:300]}"
-    return found
+                message = f"{type(error).__name__}: {error}"
+                words = [words for pattern, words in REASONS.items() if re.search(pattern, message)]
+                cells[title] = f"no: {words[0] if words else message[:300]}"
+    return cells

@@ -140,21 +140,21 @@ def test_a_guarded_sentence_must_stand_in_the_chapter(project: Project) -> None:
     )
     project.build()
     assert not seen.exists()
-    said = project.run("book", "--profile", "cpu", "--cores", "2", "--only", "one", code=1)
-    assert "the text says 'Two is', and in this run it is not so" in said
+    text = project.run("book", "--profile", "cpu", "--cores", "2", "--only", "one", code=1)
+    assert "the text says 'Two is', and in this run it is not so" in text
 
 
 def test_only_what_is_stored(project: Project) -> None:
     shutil.rmtree(project.path / "build")
     away = project.store.rename(project.path / "away")
-    said = project.build("--stored", "1", code=1)
-    assert "lacks 2 of 2 chapters and the outcomes of 1 of 1 test modules: one, two, test_tiny, ...; copy them" in said
+    text = project.build("--stored", "1", code=1)
+    assert "lacks 2 of 2 chapters and the outcomes of 1 of 1 test modules: one, two, test_tiny, ...; copy them" in text
     shutil.rmtree(project.store, ignore_errors=True)
     away.rename(project.store)
     before = project.entries("*")
     project.write("notebooks/two.md", chapter("two", "profile * 2"))
-    said = project.build("--stored", "1", code=1)
-    assert "lacks 1 of 2 chapters and the outcomes of 0 of 1 test modules: two, ...; copy them" in said
+    text = project.build("--stored", "1", code=1)
+    assert "lacks 1 of 2 chapters and the outcomes of 0 of 1 test modules: two, ...; copy them" in text
     assert not (project.path / "build/html").exists()
     project.build("--stored", "partial")
     after = project.entries("*")

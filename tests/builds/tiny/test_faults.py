@@ -136,17 +136,17 @@ def test_builds_of_two_clones_and_the_tests_at_once(
     monkeypatch.setattr(Project, "environment", lambda self: environment(self) | {"XDG_CACHE_HOME": cache})
     plugins = ["-pclaimbook.register.evidence"]
     tests = [sys.executable, "-m", "pytest", "-q", *plugins, "--keep-evidence", "tests/test_tiny.py"]
-    started = [one.start("book", "--profile", "smoke", "--cores", "2") for one in (project, other)]
+    started = [clone.start("book", "--profile", "smoke", "--cores", "2") for clone in (project, other)]
     surroundings = {"cwd": project.path, "env": project.environment()}
     started.append(subprocess.Popen(tests, **surroundings, stdout=subprocess.PIPE, text=True))
-    said = [process.communicate(timeout=300)[0] for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0], said
+    outputs = [process.communicate(timeout=300)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], outputs
     assert sorted(log.read_text("utf-8").split()) == ["one", "two"]
     store = Store(project.store)
     assert len(store.entries()) == len(store.paths()) > 0
     assert not list(store.root.glob("*/*/*.part"))
-    for one in (project, other):
-        (claim,) = json.loads((one.path / "build/register.json").read_text("utf-8"))
+    for clone in (project, other):
+        (claim,) = json.loads((clone.path / "build/register.json").read_text("utf-8"))
         assert claim["verdict"] == "holds"
     assert project.executed() == other.executed()
 
