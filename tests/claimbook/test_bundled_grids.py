@@ -45,25 +45,25 @@ def slim(arrays: Arrays) -> Arrays:
     return {"values": arrays["values"]}
 
 
-def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
+def tiny(profile: str, has_data: Callable[[str], bool]) -> tuple[Job, ...]:
     trained = (
-        Job(task, Config(n), ("mnist",), seconds={"cpu": n + 1.0}, condense=slim) for n in range(3) if there("mnist")
+        Job(task, Config(n), ("mnist",), seconds={"cpu": n + 1.0}, condense=slim) for n in range(3) if has_data("mnist")
     )
     return (Job(exact, Config()), *trained)
 
 
 @pytest.fixture(autouse=True)
-def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, bool]:
+def present(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, bool]:
     """A store, a folder for the book's runs and one grid; MNIST is there until the test takes it away."""
-    there, data = {"mnist": True}, datasets.available
+    present, data = {"mnist": True}, datasets.available
     SHIFT[0], CODE[0] = 0.0, "code"
     bundles.in_folder(tmp_path / "runs", monkeypatch)
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
-    monkeypatch.setattr(datasets, "available", lambda name: there.get(name, data(name)))
+    monkeypatch.setattr(datasets, "available", lambda name: present.get(name, data(name)))
     monkeypatch.setattr(parts, "modules", lambda names: {f"module {name}": CODE[0] for name in names})
     monkeypatch.setattr(grids, "grids", lambda: {"tiny": tiny})
     monkeypatch.setattr(complete_grids, "mark", lambda *names: grids.computations([Job(task, Config(9))], "cpu")[0])
-    return there
+    return present
 
 
 def trained() -> list[runs.Run]:
@@ -82,11 +82,11 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[runs.Run]:
     return before
 
 
-def test_the_books_runs_are_shown_without_data_and_store(home: list[runs.Run], there: dict[str, bool]) -> None:
-    there["mnist"] = False
-    found = trained()
-    assert [run.key for run in found] == [run.key for run in home]
-    for old, new in zip(home, found, strict=True):
+def test_the_books_runs_are_shown_without_data_and_store(home: list[runs.Run], present: dict[str, bool]) -> None:
+    present["mnist"] = False
+    shown = trained()
+    assert [run.key for run in shown] == [run.key for run in home]
+    for old, new in zip(home, shown, strict=True):
         assert new.arrays.keys() == {"values"}
         assert (new.arrays["values"] == old.arrays["values"]).all()
         assert (new.history["epoch"] == old.history["epoch"]).all()
@@ -97,7 +97,7 @@ def test_the_books_runs_are_shown_without_data_and_store(home: list[runs.Run], t
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu", seed=1) == []
     assert complete_grids.trained("tiny", ["mnist"], "smoke", "cpu") == []
     assert not default().entries("run")
-    assert bundled.origin([found[0].key]) == "came with the book"
+    assert bundled.origin([shown[0].key]) == "came with the book"
     assert not bundled.origin(["another"])
 
 
@@ -124,14 +124,14 @@ def test_a_run_that_the_store_lacks_stays_in_the_file() -> None:
 def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are shown together or not at all, and neither replaces nor completes those that a build shows."""
     larger = [Job(task, Config(n, shift=1.0), ("mnist",), seconds={"cpu": 1.0}, condense=slim) for n in range(2)]
-    monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, there: tuple(larger)})
+    monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, has_data: tuple(larger)})
     wanted = runs.cached(task, larger[0].config, data=("mnist",))
     assert grids.write("tiny", "paper", "cpu") == 1
     bundles.forget()
     assert [line["profile"] for line in bundled.record("tiny")["runs"]] == ["cpu"] * 4 + ["paper"]
-    [found] = runs.brought(task, [larger[0].config], data=lambda _: ("mnist",))
-    assert found.brought
-    assert (found.arrays["values"] == wanted.arrays["values"]).all()
+    [run] = runs.brought(task, [larger[0].config], data=lambda _: ("mnist",))
+    assert run.brought
+    assert (run.arrays["values"] == wanted.arrays["values"]).all()
     assert runs.brought(task, [job.config for job in larger], data=lambda _: ("mnist",)) == []
     assert all(run.brought for run in trained())
     assert bundled.sources("tiny", "paper") == complete_grids.trained("tiny", ["mnist"], "paper", "cpu") == ["mnist"]

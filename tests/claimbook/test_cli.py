@@ -75,7 +75,7 @@ def test_a_notebook_is_run_by_a_driver_whose_end_it_would_notice(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(processes.DRIVEN, "")
     monkeypatch.setattr(notebooks, "run", run)
-    monkeypatch.setattr(notebooks, "parameters", lambda name, given: dict(one.split("=") for one in given))
+    monkeypatch.setattr(notebooks, "parameters", lambda name, given: dict(pair.split("=") for pair in given))
     where = ["--output", str(output)] if output else []
     done = CliRunner().invoke(app, ["notebook", "run", "one", "-p", "seed=7", *where])
     target = output or Path("build/run/one.ipynb")

@@ -46,8 +46,8 @@ def task(config: Config, /, **_: object) -> Result:
     return Result({"steps": steps}, {"number": config.number}, {"epoch": steps, "loss": steps / 7})
 
 
-def tiny(profile: str, there: Callable[[str], bool]) -> tuple[Job, ...]:
-    extra = (job(9, 1e-6, ("mnist",)),) if there("mnist") else ()
+def tiny(profile: str, has_data: Callable[[str], bool]) -> tuple[Job, ...]:
+    extra = (job(9, 1e-6, ("mnist",)),) if has_data("mnist") else ()
     return (*(job(n, n + 1) for n in range(3)), *extra)
 
 
@@ -81,8 +81,8 @@ def job(number: int, seconds: float = 1.0, data: tuple[str, ...] = ()) -> Job:
 
 
 def wanted(number: int) -> Computation:
-    [found] = grids.computations([job(number)], "cpu")
-    return found
+    [computation] = grids.computations([job(number)], "cpu")
+    return computation
 
 
 def kept(number: int) -> runs.Run:
@@ -146,14 +146,14 @@ def test_one_run_of_a_grid_is_computed_here_and_once() -> None:
 
 
 def test_one_run_that_fails_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask_for(monkeypatch, lambda profile, there: (job(-1),))
+    ask_for(monkeypatch, lambda profile, has_data: (job(-1),))
     arguments = ["runs", "run", "--grid", "tiny", "--device", "cpu", "--only", wanted(-1).key]
     with pytest.raises(ArithmeticError, match="diverged"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
 def test_the_longest_runs_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    ask_for(monkeypatch, lambda profile, there: (job(0, 2), job(1, 3), job(2, 1)))
+    ask_for(monkeypatch, lambda profile, has_data: (job(0, 2), job(1, 3), job(2, 1)))
     tasks = grids.missing("tiny", "smoke", "cpu")
     assert [task.wanted.key for task in tasks] == [place(number).name for number in (1, 0, 2)]
     settings = ("--grid", "tiny", "--profile", "smoke", "--device", "cpu", "--only", place(1).name)
@@ -172,7 +172,7 @@ def test_what_is_missing_is_computed_by_tasks_on_the_cores(monkeypatch: pytest.M
         asked.append((len(tasks), cores))
         for number in (0, 1, 2)[: 1 + len(asked)] if tasks else ():
             kept(number)
-        return [one for one in tasks if default().find(one.wanted) is None]
+        return [task for task in tasks if default().find(task.wanted) is None]
 
     monkeypatch.setattr(scheduler, "run", compute)
     kept(1)
@@ -217,13 +217,13 @@ def test_the_grids_of_the_book(profile: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_data_set_is_trained_when_all_its_runs_are_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "available", lambda name: name == "mnist")  # no run here reads it
-    ask_for(monkeypatch, lambda profile, there: tuple(job(n, data=("mnist",) * there("mnist")) for n in range(2)))
+    ask_for(monkeypatch, lambda profile, has_data: tuple(job(n, data=("mnist",) * has_data("mnist")) for n in range(2)))
     names = ("mnist", "omniglot")
     states = {"trained mnist": "no", "trained omniglot": "no", "runs tiny": "none"}
     assert complete_grids.states("tiny", names, "cpu", "cpu") == states
     assert complete_grids.trained("tiny", names, "smoke", "cpu") == ["mnist"]  # a moment's training waits for nothing
-    for one, shown in zip(grids.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
-        grids.run(one, "cpu")
+    for next_job, shown in zip(grids.jobs_of("tiny", "cpu"), ([], ["mnist"]), strict=True):
+        grids.run(next_job, "cpu")
         grids.leave_mark("tiny", "mnist", "cpu", "cpu")
         assert complete_grids.trained("tiny", names, "cpu", "cpu") == shown
     assert complete_grids.states("tiny", names, "cpu", "cpu")["trained mnist"] == "store"
@@ -237,7 +237,7 @@ def test_the_command_that_fills_a_grid_leaves_the_marks(monkeypatch: pytest.Monk
     command("run", "--grid", "tiny", "--device", "cpu", "--only", wanted(0).key)
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == []
     asked = grids.jobs_of("tiny", "cpu")
-    monkeypatch.setattr(scheduler, "run", lambda *_: [grids.run(one, "cpu") for one in asked][:0])
+    monkeypatch.setattr(scheduler, "run", lambda *_: [grids.run(job, "cpu") for job in asked][:0])
     command("run", "--grid", "tiny", "--device", "cpu")
     assert complete_grids.trained("tiny", ["mnist"], "cpu", "cpu") == ["mnist"]
 

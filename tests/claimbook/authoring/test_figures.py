@@ -52,8 +52,8 @@ def luminance(colour: str) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(one: str, other: str) -> float:
-    pale, dark = sorted((luminance(one), luminance(other)), reverse=True)
+def contrast(first: str, second: str) -> float:
+    pale, dark = sorted((luminance(first), luminance(second)), reverse=True)
     return (pale + 0.05) / (dark + 0.05)
 
 

@@ -9,16 +9,16 @@ from claimbook.authoring import parameters
 from claimbook.store import settings
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_auto_is_the_gpu_if_torch_can_use_it(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
-    monkeypatch.setattr(settings, "cuda_available", lambda: there)
-    assert parameters.check("smoke", "auto") == ("cuda" if there else "cpu")
+@pytest.mark.parametrize("has_gpu", [True, False])
+def test_auto_is_the_gpu_if_torch_can_use_it(monkeypatch: pytest.MonkeyPatch, has_gpu: bool) -> None:
+    monkeypatch.setattr(settings, "cuda_available", lambda: has_gpu)
+    assert parameters.check("smoke", "auto") == ("cuda" if has_gpu else "cpu")
     assert parameters.check("smoke") == parameters.check("paper", "cpu") == "cpu"
     assert parameters.check("cpu", "meta") == "meta"  # another device of torch
 
 
 @pytest.mark.parametrize(
-    "profile, device, seed, said",
+    "profile, device, seed, message",
     [
         ("nonsense", "cpu", 0, "profile is 'nonsense'; expected one of smoke, cpu, paper"),
         ("cpu", "cuda", 0, "torch finds no CUDA device"),
@@ -27,8 +27,8 @@ def test_auto_is_the_gpu_if_torch_can_use_it(monkeypatch: pytest.MonkeyPatch, th
     ],
 )
 def test_a_wrong_parameter_is_one_clear_line(
-    monkeypatch: pytest.MonkeyPatch, profile: str, device: str, seed: Any, said: str
+    monkeypatch: pytest.MonkeyPatch, profile: str, device: str, seed: Any, message: str
 ) -> None:
     monkeypatch.setattr(settings, "cuda_available", lambda: False)
-    with pytest.raises(BookError, match=said):
+    with pytest.raises(BookError, match=message):
         parameters.check(profile, device, seed)

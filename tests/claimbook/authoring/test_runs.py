@@ -115,13 +115,13 @@ def test_an_array_of_objects_is_refused_and_leaves_nothing(root: Path) -> None:
 def test_the_parts_of_a_key_are_all_that_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     file = DataFile("tiny/tiny.bin", "https://nowhere.invalid", "ab" * 32, 1)
     monkeypatch.setattr(datasets, "available", lambda name: True)
-    found = []
+    key_parts = []
     for declared in (file, replace(file, sha256="cd" * 32)):
         monkeypatch.setattr(datasets, "DATASETS", {"tiny": Dataset("tiny", "", "", "", (declared,))})
-        found.append(dict(runs.computation(task, Config(), data=["tiny"], device="cuda:1").parts))
-    assert found[0].pop("data tiny") != found[1].pop("data tiny")
+        key_parts.append(dict(runs.computation(task, Config(), data=["tiny"], device="cuda:1").parts))
+    assert key_parts[0].pop("data tiny") != key_parts[1].pop("data tiny")
     config = {"config steps": "3", "config rate": "0.5", "config name": '"plain"', "config layers": "[2, 3]"}
-    assert found[0] == {f"module {__name__}": "code", "device": "cuda", "threads": "1"} | config
+    assert key_parts[0] == {f"module {__name__}": "code", "device": "cuda", "threads": "1"} | config
 
 
 @pytest.mark.parametrize(
@@ -209,10 +209,10 @@ def test_a_finished_run_takes_half_a_checkpoint_with_it(tmp_path: Path) -> None:
 
 
 def test_several_runs_are_those_of_one_by_one_and_computed_once(root: Path) -> None:
-    one = runs.cached(task, Config(steps=1))
-    found = runs.cached_all(task, [Config(steps=steps) for steps in (1, 2, 1)])
-    assert [run.metrics["last"] for run in found] == [0, 0.5, 0]
-    assert found[0].provenance == found[2].provenance == one.provenance
+    single = runs.cached(task, Config(steps=1))
+    several = runs.cached_all(task, [Config(steps=steps) for steps in (1, 2, 1)])
+    assert [run.metrics["last"] for run in several] == [0, 0.5, 0]
+    assert several[0].provenance == several[2].provenance == single.provenance
     assert len(CALLS) == len(left(root)) == 2
 
 

@@ -15,13 +15,13 @@ from claimbook.authoring import series
 
 
 def rows(fig: Figure) -> list[dict[str, str]]:
-    found = list(csv.DictReader(io.StringIO(series.table(fig))))
+    table = list(csv.DictReader(io.StringIO(series.table(fig))))
     plt.close(fig)
-    return found
+    return table
 
 
-def of(kind: str, found: list[dict[str, str]]) -> list[dict[str, str]]:
-    return [{name: value for name, value in row.items() if value} for row in found if row.get("kind", kind) == kind]
+def of(kind: str, table: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [{name: value for name, value in row.items() if value} for row in table if row.get("kind", kind) == kind]
 
 
 def test_a_figure_of_two_panels_as_printed() -> None:
@@ -49,8 +49,8 @@ def test_bars_stand_where_they_end_and_begin() -> None:
     fig, (ax, lying) = plt.subplots(1, 2)
     ax.bar([1, 2], [3, -4], bottom=1, label="up")
     lying.barh(["a", "b"], [2, 5], left=[0, 1])
-    found = of("bar", rows(fig))
-    up, across = found[:2], found[2:]
+    bars = of("bar", rows(fig))
+    up, across = bars[:2], bars[2:]
     places = [(bar["series"], bar["x"], bar["y"], bar["base"]) for bar in up]
     assert places == [("up", "1", "4", "1"), ("up", "2", "-3", "1")]
     assert [(bar["x"], bar["name"], bar["base"]) for bar in across] == [("2", "a", "0"), ("6", "b", "1")]
@@ -90,23 +90,23 @@ def test_a_polygon_is_data_where_it_has_the_coordinates_of_the_data() -> None:
     fig, ax = plt.subplots()
     ax.fill([0, 2, 1], [0, 0, 3], label="a triangle")
     ax.add_patch(Polygon([[0.1, 0.1], [0.9, 0.1], [0.5, 0.5]], transform=ax.transAxes))
-    found = rows(fig)
-    assert {row["series"] for row in found} == {"a triangle"}
-    assert [(row["x"], row["y"]) for row in of("area", found)] == [("0", "0"), ("2", "0"), ("1", "3"), ("0", "0")]
+    table = rows(fig)
+    assert {row["series"] for row in table} == {"a triangle"}
+    assert [(row["x"], row["y"]) for row in of("area", table)] == [("0", "0"), ("2", "0"), ("1", "3"), ("0", "0")]
 
 
 def test_areas_images_and_maps() -> None:
-    fig, (one, two, three) = plt.subplots(1, 3)
-    one.fill_between([0, 1], [1, 2], [3, 5])
-    two.imshow(np.array([[0.25, 1], [0, -0.5]]))
-    drawn = three.contourf([0, 1], [0, 1], [[0, 1], [0, 1]], levels=[0, 0.5, 1])
+    fig, (first, second, third) = plt.subplots(1, 3)
+    first.fill_between([0, 1], [1, 2], [3, 5])
+    second.imshow(np.array([[0.25, 1], [0, -0.5]]))
+    drawn = third.contourf([0, 1], [0, 1], [[0, 1], [0, 1]], levels=[0, 0.5, 1])
     fig.colorbar(drawn)
-    found = rows(fig)
-    assert {(row["x"], row["y"]) for row in of("area", found)} == {("0", "1"), ("1", "2"), ("0", "3"), ("1", "5")}
-    assert [(row["y"], row["value"]) for row in of("pixels", found)] == [("0", "0.25 1"), ("1", "0 -0.5")]
-    map_of = {value: {r["x"] for r in of("contour", found) if r["value"] == value} for value in ("0", "0.5")}
+    table = rows(fig)
+    assert {(row["x"], row["y"]) for row in of("area", table)} == {("0", "1"), ("1", "2"), ("0", "3"), ("1", "5")}
+    assert [(row["y"], row["value"]) for row in of("pixels", table)] == [("0", "0.25 1"), ("1", "0 -0.5")]
+    map_of = {value: {r["x"] for r in of("contour", table) if r["value"] == value} for value in ("0", "0.5")}
     assert map_of == {"0": {"0", "0.5"}, "0.5": {"0.5", "1"}}
-    assert {row["panel"] for row in found} == {f"panel {number}" for number in range(1, 4)}  # no scale of colours
+    assert {row["panel"] for row in table} == {f"panel {number}" for number in range(1, 4)}  # no scale of colours
 
 
 @pytest.mark.parametrize(

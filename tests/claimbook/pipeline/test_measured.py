@@ -8,7 +8,7 @@ from claimbook.pipeline.measured import NARROW, SPACE, slower, text
 
 def compared(seconds: float, others: dict[str, Any], size: str = "b", **more: Any) -> dict[str, Any]:
     """A row of a task that others do; others are seconds, or seconds and bytes."""
-    timings = {name: one if isinstance(one, dict) else {"seconds": one} for name, one in others.items()}
+    timings = {name: value if isinstance(value, dict) else {"seconds": value} for name, value in others.items()}
     return {"size": size, "seconds": seconds, "others": timings, **more}
 
 
@@ -21,15 +21,15 @@ def shown(*rows: dict[str, Any], title: str = "a") -> list[list[str]]:
 
 def test_the_fastest_other_and_ratios() -> None:
     others = {"slow": {"seconds": 30.0, "bytes": 100}, "quick": {"seconds": 4.0, "bytes": 8}}
-    one = compared(3.0, others, "10 × 10", floor=1.5, bytes=2)
-    other = compared(0.036, {"slow": 2.5, "quick": 900.0}, "20 × 10")
-    assert shown(one, other, title="a task") == [
+    first = compared(3.0, others, "10 × 10", floor=1.5, bytes=2)
+    second = compared(0.036, {"slow": 2.5, "quick": 900.0}, "20 × 10")
+    assert shown(first, second, title="a task") == [
         ["**a task**"],
         ["size", "time", "fastest other", "ours / best other", "ours / lower bound", "memory: ours / other"],
         ["10 × 10", "3.0 s", "quick", "0.75", "2.0", "0.25"],  # 3 / 4, 3 / 1.5, 2 / 8
         ["20 × 10", "36 ms", "slow", "0.014", "", ""],  # .036 / 2.5
     ]
-    assert f"10{SPACE}×{SPACE}10" in text([{"tables": {"a task": [one]}}])
+    assert f"10{SPACE}×{SPACE}10" in text([{"tables": {"a task": [first]}}])
 
 
 def test_memory_is_told_where_it_is_more_than_a_peak_can_tell_apart() -> None:

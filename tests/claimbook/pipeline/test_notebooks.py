@@ -28,11 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_parameters_are_values_of_the_kind_that_the_notebook_has() -> None:
-    found = notebooks.parameters("one", ["seed=7", "rate=2", "quick=True", "sizes=(3,)", "profile=smoke"])
+    values = notebooks.parameters("one", ["seed=7", "rate=2", "quick=True", "sizes=(3,)", "profile=smoke"])
     wanted = {"profile": "smoke", "seed": 7, "rate": 2.0, "quick": True, "sizes": (3,)}
-    assert {name: found[name] for name in wanted} == wanted
-    assert isinstance(found["rate"], float)
-    assert isinstance(found["seed"], int)
+    assert {name: values[name] for name in wanted} == wanted
+    assert isinstance(values["rate"], float)
+    assert isinstance(values["seed"], int)
 
 
 @pytest.mark.parametrize("given", ["seed=1.5", "seed=True", "seed=one", "rate=fast", "quick=1", "sizes=3"])

@@ -17,4 +17,4 @@ def test_the_last_renderings_are_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     for rendering in renderings:
         monkeypatch.setattr(pages, "computation", lambda _, rendering=rendering: rendering)
         pages.make(cast(Any, None), 1)
-    assert {entry.computation.key for entry in store.entries("pages")} == {one.key for one in renderings[1:]}
+    assert {entry.computation.key for entry in store.entries("pages")} == {wanted.key for wanted in renderings[1:]}

@@ -110,9 +110,9 @@ def test_the_modules_that_code_imports_count() -> None:
 @pytest.mark.parametrize("chapter", plan.chapters_of(ROOT / "_toc.yml"))
 def test_versions_that_no_chapter_reaches_do_not_count(chapter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
-    found = plan.notebook(chapter, {}).parts
-    assert {"version numpy", "version torch", "version matplotlib"} <= found.keys()
-    assert not {f"version {name}" for name in ("idna", "sphinx", "papermill", "pytest")} & found.keys()
+    parts = plan.notebook(chapter, {}).parts
+    assert {"version numpy", "version torch", "version matplotlib"} <= parts.keys()
+    assert not {f"version {name}" for name in ("idna", "sphinx", "papermill", "pytest")} & parts.keys()
 
 
 def test_declared_data_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,11 +133,11 @@ def test_declared_measurements_count_and_must_exist(tmp_path: Path, monkeypatch:
     text = NOTEBOOK.replace("---\njupytext", "---\nsumexp: {measured: [speed]}\njupytext", 1)
     with pytest.raises(BookError, match=r"a\.md declares measured: speed; there are"):
         notebook(text)
-    found = []
+    keys = []
     for content in ("1", "2", "1"):
         (tmp_path / "speed.json").write_text(content)
-        found.append(notebook(text).key)
-    assert (found[0] == found[2], found[0] == found[1]) == (True, False)
+        keys.append(notebook(text).key)
+    assert (keys[0] == keys[2], keys[0] == keys[1]) == (True, False)
 
 
 def test_a_notebook_that_does_not_exist_is_named() -> None:

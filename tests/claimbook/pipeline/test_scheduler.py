@@ -60,12 +60,12 @@ def test_as_many_run_as_fit_and_the_first_begins_first() -> None:
     tasks = [task(str(n), "time.sleep(.1)", gpu=0 < n < 4) for n in range(6)]
     assert scheduler.run(tasks, 3, share=1) == []
     begun, running = [], []
-    for what, one in events(tasks):
+    for what, job in events(tasks):
         if what == "begin":
-            begun.append(one)
-            running.append(one)
+            begun.append(job)
+            running.append(job)
         else:
-            running.remove(one)
+            running.remove(job)
         assert len(running) <= 3
         assert sum(other.gpu for other in running) <= 1
     assert begun.index(tasks[0]) < 3
@@ -77,10 +77,10 @@ def test_two_run_side_by_side_and_a_failure_stops_no_other(capfd: pytest.Capture
     tasks = [task("a", meet.format("a", "b") + "raise SystemExit('wrong')"), task("b", meet.format("b", "a"))]
     tasks += [task("c", "print('ü')"), task("d", "import os; os.kill(os.getpid(), 9)")]
     assert scheduler.run(tasks, 2) == [tasks[0], tasks[3]]
-    said = [["wrong", "0 s", "exit code 1"], ["0 s"], ["ü", "0 s"], ["0 s", "exit code -9"]]
+    endings = [["wrong", "0 s", "exit code 1"], ["0 s"], ["ü", "0 s"], ["0 s", "exit code -9"]]
     lines = [
-        f"{one.wanted.name} {one.wanted.key[:12]}: {line}"
-        for one, printed in zip(tasks, said, strict=True)
+        f"{job.wanted.name} {job.wanted.key[:12]}: {line}"
+        for job, printed in zip(tasks, endings, strict=True)
         for line in ["starting", *printed]
     ]
     assert sorted(re.sub(r"\d+ s$", "0 s", line) for line in capfd.readouterr().err.splitlines()) == sorted(lines)

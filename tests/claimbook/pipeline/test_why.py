@@ -41,19 +41,19 @@ def keep(computation: Computation) -> Path:
     return store.path(computation)
 
 
-def said(profile: str = "cpu") -> list[str]:
+def reasons(profile: str = "cpu") -> list[str]:
     return book.why("one", asked(profile))
 
 
 def test_the_part_that_changed_is_named() -> None:
-    assert said() == ["one: missing, and never computed before"]
+    assert reasons() == ["one: missing, and never computed before"]
     keep(asked())
-    assert said()[0].startswith("one: fresh, computed ")
-    assert said("smoke")[1:] == ["  parameter profile: cpu -> smoke"]
+    assert reasons()[0].startswith("one: fresh, computed ")
+    assert reasons("smoke")[1:] == ["  parameter profile: cpu -> smoke"]
     Path("notebooks/one.md").write_text(NOTEBOOK.replace("Some", "Other"))
-    assert said()[0].startswith("one: fresh, computed ")  # prose alone
+    assert reasons()[0].startswith("one: fresh, computed ")  # prose alone
     Path("notebooks/one.md").write_text(NOTEBOOK.replace("x = 1", "import sumexp.chapters.intervals"))
-    assert "  module sumexp.chapters.intervals: new" in said()
+    assert "  module sumexp.chapters.intervals: new" in reasons()
 
 
 def test_pages_are_compared_with_the_last_of_their_profile() -> None:
@@ -65,10 +65,10 @@ def test_pages_are_compared_with_the_last_of_their_profile() -> None:
 
 
 def test_what_is_stored_needs_no_gpu_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    for there in (False, True):
-        monkeypatch.setattr(settings, "cuda_available", lambda there=there: there)
+    for has_gpu in (False, True):
+        monkeypatch.setattr(settings, "cuda_available", lambda has_gpu=has_gpu: has_gpu)
         devices = [plan.make("cpu", device, "", stored=True).device for device in ("cuda", "cpu", "auto")]
-        assert devices == ["cuda", "cpu", "cuda" if there else "cpu"]
+        assert devices == ["cuda", "cpu", "cuda" if has_gpu else "cpu"]
     monkeypatch.setattr(settings, "cuda_available", lambda: False)
     with pytest.raises(BookError, match="device is 'cuda', but torch finds no CUDA device"):
         plan.make("cpu", "cuda", "")
@@ -81,9 +81,9 @@ def test_a_grid_that_is_whole_changes_its_chapter(monkeypatch: pytest.MonkeyPatc
     bundles.in_folder(Path("no runs"), monkeypatch)
     keep(asked())
     keep(complete_grids.mark("vae", "mnist", "cpu", "cuda"))  # of another device
-    assert said()[0].startswith("one: fresh")
+    assert reasons()[0].startswith("one: fresh")
     keep(complete_grids.mark("vae", "mnist", "cpu", "cpu"))
-    assert said()[1:] == ["  trained mnist: no -> store"]
+    assert reasons()[1:] == ["  trained mnist: no -> store"]
 
 
 def test_all_are_listed_with_whether_they_are_fresh() -> None:

@@ -186,8 +186,8 @@ class Project:
 
     def entries(self, kind: str, name: str = "*") -> dict[str, float]:
         """The finished entries of a kind and name: their keys, and when each was written."""
-        found = self.store.glob(f"{kind}/{name}/*/entry.json")
-        return {path.parent.name: path.stat().st_mtime for path in found if not path.parent.suffix}  # nor half there
+        files = self.store.glob(f"{kind}/{name}/*/entry.json")
+        return {path.parent.name: path.stat().st_mtime for path in files if not path.parent.suffix}  # nor half there
 
 
 def make_project(path: Path, *, real_renderer: bool = False) -> Project:

@@ -55,9 +55,9 @@ class Project:
     def test(self, *options: str, code: int = 0) -> str:
         """Run the tests, keeping their outcomes."""
         result = self.pytester.runpytest_inprocess("--keep-evidence", *options)
-        said = f"{result.stdout}{result.stderr}"
-        assert result.ret == code, said
-        return said
+        output = f"{result.stdout}{result.stderr}"
+        assert result.ret == code, output
+        return output
 
     def recorded(self, name: str = "test_bias.py") -> list[dict]:
         """What the store has of a module of tests; None if nothing."""
@@ -191,9 +191,9 @@ FAULTS = {
 @pytest.mark.parametrize(("arguments", "message"), FAULTS.values(), ids=FAULTS)
 def test_faulty_marker_stops_the_run_and_is_named(project, arguments, message):
     project.write(f"@pytest.mark.claim({arguments})\ndef test_it(): ...")
-    said = project.test(code=pytest.ExitCode.INTERRUPTED)
-    assert "tests/test_bias.py::test_it: the marker claim(" in said
-    assert message in said
+    output = project.test(code=pytest.ExitCode.INTERRUPTED)
+    assert "tests/test_bias.py::test_it: the marker claim(" in output
+    assert message in output
     assert project.recorded() is None
 
 

@@ -30,8 +30,8 @@ def test_every_result_has_a_line(tables: Tables) -> None:
 
 def test_every_erratum_is_named_with_its_weight(tables: Tables) -> None:
     _, explained, html = tables
-    found = set(re.findall(r'#(erratum-[a-z0-9]+)">[A-G][0-9]+</a> \((?:' + "|".join(drawn.WEIGHTS) + r")\)", html))
-    assert found == {one.address.partition("#")[2] for one in explained.values()}
+    named = set(re.findall(r'#(erratum-[a-z0-9]+)">[A-G][0-9]+</a> \((?:' + "|".join(drawn.WEIGHTS) + r")\)", html))
+    assert named == {erratum.address.partition("#")[2] for erratum in explained.values()}
 
 
 @pytest.mark.parametrize(

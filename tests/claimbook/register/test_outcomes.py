@@ -40,8 +40,8 @@ def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> Non
     write("tests/bias/test_paper.py", "# A comment.\n" + CLAIM.format("(True)"))
     assert outcomes.computation(path).key == before.key
     write("tests/bias/helper.py", "x = 2")
-    [said] = outcomes.computation(path).differences(before)
-    assert said.startswith("file tests/bias/helper.py:")
+    [difference] = outcomes.computation(path).differences(before)
+    assert difference.startswith("file tests/bias/helper.py:")
     assert list(outcomes.computations()) == [before.name]
 
 
@@ -73,6 +73,6 @@ def test_evidence_that_reads_runs_counts_which_grids_are_whole(monkeypatch: pyte
         with default().locked(whole), default().writing(whole) as (_, seal):
             seal(Meter().read())
         now = outcomes.computation(reading)
-        assert [said.partition(":")[0] for said in now.differences(before)] == ["grids in the store"]
+        assert [difference.partition(":")[0] for difference in now.differences(before)] == ["grids in the store"]
         before = now
     assert outcomes.computation(path) == others

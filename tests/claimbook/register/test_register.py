@@ -133,8 +133,8 @@ def test_evidence_that_does_not_carry_the_verdict_is_not_named(tmp_path):
 )
 def test_gap_between_an_interval_and_what_is_published(published, missed):
     finding = {"estimate": 2, "low": 1, "high": 3, "published": published}
-    said = _shortfall(Test.model_validate(shown("statement", "experiment", findings=[finding])))
-    assert said == (f"measured 2, interval 1 to 3: {missed}" if missed else "")
+    shortfall = _shortfall(Test.model_validate(shown("statement", "experiment", findings=[finding])))
+    assert shortfall == (f"measured 2, interval 1 to 3: {missed}" if missed else "")
 
 
 @pytest.mark.parametrize("high", [float("inf"), float("nan")])
@@ -413,8 +413,8 @@ def test_page_escapes_what_html_would_read(tmp_path):
 def test_page_tells_a_statement_of_ours_from_a_papers(tmp_path):
     assert "We state" not in whole(decide(tmp_path, [entry()]))
     claims = register.load(write_claims(tmp_path, entry(), OWN | {"id": "bias-y", "we_say": None, "paper_says": "b"}))
-    own = register.load(write_claims(tmp_path, OWN, name="sumexp.yml"))["sumexp-x"]
-    both = register.decide({**claims, "sumexp-x": own}, (), tmp_path / "tests")
+    statement = register.load(write_claims(tmp_path, OWN, name="sumexp.yml"))["sumexp-x"]
+    both = register.decide({**claims, "sumexp-x": statement}, (), tmp_path / "tests")
     assert whole(both).count('<p class="paper-says"><b>We state:</b> ') == 1
 
 

@@ -14,14 +14,14 @@ TEXTS = st.dictionaries(SHORT, SHORT, max_size=4)
 
 
 def test_the_key_is_of_kind_name_and_parts() -> None:
-    one = Computation("run", "task", {"b": "2", "a": "1"})
-    assert one.key == sha256(b"3:run4:task1:a1:11:b1:2").hexdigest()
-    assert one.key == Computation("run", "task", {"a": "1", "b": "2"}).key
+    computation = Computation("run", "task", {"b": "2", "a": "1"})
+    assert computation.key == sha256(b"3:run4:task1:a1:11:b1:2").hexdigest()
+    assert computation.key == Computation("run", "task", {"a": "1", "b": "2"}).key
 
 
 @given(TEXTS, TEXTS)
-def test_other_parts_are_another_key(one: dict[str, str], other: dict[str, str]) -> None:
-    assert (Computation("k", "n", one).key == Computation("k", "n", other).key) is (one == other)
+def test_other_parts_are_another_key(first: dict[str, str], second: dict[str, str]) -> None:
+    assert (Computation("k", "n", first).key == Computation("k", "n", second).key) is (first == second)
 
 
 def test_no_two_sequences_run_together() -> None:
@@ -30,7 +30,7 @@ def test_no_two_sequences_run_together() -> None:
 
 
 @pytest.mark.parametrize(
-    "before, now, said",
+    "before, now, differences",
     [
         ({"a": "1"}, {"a": "1"}, []),
         ({"seed": "0"}, {"seed": "1"}, ["seed: 0 -> 1"]),
@@ -39,5 +39,5 @@ def test_no_two_sequences_run_together() -> None:
         ({"text": "x"}, {"text": "y" * 100}, [f"text: x -> {'y' * 57}..."]),
     ],
 )
-def test_differences_in_words(before: dict[str, str], now: dict[str, str], said: list[str]) -> None:
-    assert Computation("k", "n", now).differences(Computation("k", "n", before)) == said
+def test_differences_in_words(before: dict[str, str], now: dict[str, str], differences: list[str]) -> None:
+    assert Computation("k", "n", now).differences(Computation("k", "n", before)) == differences

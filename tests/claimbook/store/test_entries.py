@@ -104,7 +104,7 @@ def test_a_damaged_entry_is_none_and_the_next_one_takes_its_place(
     assert store.missing([asked(), asked(1)]) == [asked()]
     assert f"{entry.path} is" in caplog.text
     assert "it will be computed again" in caplog.text
-    assert [one.computation for one in store.entries()] == [other.computation]
+    assert [stored.computation for stored in store.entries()] == [other.computation]
     assert len(store.paths()) == 2
     assert keep(store, asked()).computation == asked()
 
@@ -229,8 +229,8 @@ with store.locked(asked):
 
 
 def test_two_that_ask_at_once_compute_once(store: Store) -> None:
-    with _other(ONCE, store) as one, _other(ONCE, store) as other:
-        assert (one.wait(60), other.wait(60)) == (0, 0)
+    with _other(ONCE, store) as first, _other(ONCE, store) as second:
+        assert (first.wait(60), second.wait(60)) == (0, 0)
     assert (store.root / "computed").read_text() == "once\n"
     assert store.find(asked())
 

@@ -15,8 +15,8 @@ def test_without_a_terminal_a_line_is_printed_now_and_then(
     monkeypatch.setattr(progress, "EVERY", every)
     for number in progress.bar(range(5), "training"):
         time.sleep(0.02 * (number > 0))
-    said = capsys.readouterr().err.replace("\r", "\n").split("\n")
-    assert min(sum("training:" in line for line in said), 2) == lines
+    printed = capsys.readouterr().err.replace("\r", "\n").split("\n")
+    assert min(sum("training:" in line for line in printed), 2) == lines
 
 
 def test_a_terminal_has_a_bar(capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,11 +136,11 @@ def test_numbers_are_of_local_names_for_pythons_compiler_too() -> None:
         trees = (ast.parse(text), ast.parse(text))
         number(trees[1], {}, 0)
         before, after = (codes(compile(tree, str(path), "exec")) for tree in trees)
-        for one, other in zip(before, after, strict=True):
-            assert one.co_names == other.co_names
+        for old, new in zip(before, after, strict=True):
+            assert old.co_names == new.co_names
             if sys.version_info < (3, 12):  # since then a comprehension shares the locals of its function
-                assert one.co_nlocals == other.co_nlocals
-            assert operations(one) == operations(other)
-            assert constants(one) == constants(other)
-            changed += one.co_varnames != other.co_varnames
+                assert old.co_nlocals == new.co_nlocals
+            assert operations(old) == operations(new)
+            assert constants(old) == constants(new)
+            changed += old.co_varnames != new.co_varnames
     assert changed > 300
