@@ -358,9 +358,9 @@ def test_a_failure_stops_no_other_download(server: Server, tmp_path: Path) -> No
     assert sorted(path.name for path in tmp_path.rglob("*.bin")) == ["a.bin", "c.bin"]
     server.body = CONTENT[::-1]
     server.gone = ()
-    found = datasets.fetch_all(["a", "b"], tmp_path)
-    assert found["a"] == [tmp_path / "a/a.bin"]
-    assert "did not send the expected file" in str(found["b"])
+    fetched = datasets.fetch_all(["a", "b"], tmp_path)
+    assert fetched["a"] == [tmp_path / "a/a.bin"]
+    assert "did not send the expected file" in str(fetched["b"])
 
 
 @pytest.mark.usefixtures("three")
@@ -416,12 +416,12 @@ def test_every_data_set_is_listed_with_all_its_fields(tmp_path: Path) -> None:
         for file in dataset.files:
             assert file.sha256 in blocks[name]
             assert f"source:  {file.url or 'no public address'}" in blocks[name]
-    for name, said in elsewhere().items():
+    for name, entry in elsewhere().items():
         for what in ("description", "licence", "citation", "size", "source", "read"):
-            assert said[what] in blocks[name]
-        assert ", ".join(said["files"]) in blocks[name]
+            assert entry[what] in blocks[name]
+        assert ", ".join(entry["files"]) in blocks[name]
         error = run(tmp_path, "fetch", name).stderr
-        assert re.search(rf"{name}' is not fetched, since no checksum .*; get {said['files'][0]} and", error)
+        assert re.search(rf"{name}' is not fetched, since no checksum .*; get {entry['files'][0]} and", error)
     assert not list(tmp_path.iterdir())
 
 

@@ -80,12 +80,12 @@ def test_round_trip(
 ) -> None:
     lines = [",".join(map(str, labels)) + "".join(f" {i}:{v!r}" for i, v in values.items()) for labels, values in data]
     path = put(tmp_path_factory.getbasetemp(), "\n".join([f"{len(data)} 9 7", *lines, ""]))
-    found = extreme.read_part(path)
-    assert found.features.shape == (len(data), 9)
+    part = extreme.read_part(path)
+    assert part.features.shape == (len(data), 9)
     for i, (labels, values) in enumerate(data):
-        row = slice(found.labels.indptr[i], found.labels.indptr[i + 1])
-        assert found.labels.indices[row].tolist() == labels
-        assert found.features.toarray()[i].tolist() == [np.float32(values.get(j, 0)) for j in range(9)]
+        row = slice(part.labels.indptr[i], part.labels.indptr[i + 1])
+        assert part.labels.indices[row].tolist() == labels
+        assert part.features.toarray()[i].tolist() == [np.float32(values.get(j, 0)) for j in range(9)]
     assert sum(len(block.label_counts) for block in extreme.blocks(path, n)) == len(data)
 
 

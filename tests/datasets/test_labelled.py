@@ -58,16 +58,16 @@ def test_what_is_cut_depends_on_the_pixels_alone_and_must_be_there() -> None:
     order = np.random.default_rng(5).permutation(15)
     shuffled = Labelled(data.train[order], data.train_labels[order], data.test, data.test_labels, 3)
     for counts in ([6, 5, 4], [3, 2, 1]):
-        one, other = cut(data, counts), cut(shuffled, counts)
-        assert one.counts.tolist() == counts
-        assert (one.train == other.train).all()
-        assert (one.train_labels == other.train_labels).all()
+        first, second = cut(data, counts), cut(shuffled, counts)
+        assert first.counts.tolist() == counts
+        assert (first.train == second.train).all()
+        assert (first.train_labels == second.train_labels).all()
         # Each picture is one of its class's, and none comes twice.
-        for picture, label in zip(one.train, one.train_labels, strict=True):
+        for picture, label in zip(first.train, first.train_labels, strict=True):
             assert (data.train[data.train_labels == label] == picture).all((1, 2, 3)).sum() == 1
-        assert len({picture.tobytes() for picture in one.train}) == sum(counts)
+        assert len({picture.tobytes() for picture in first.train}) == sum(counts)
     few, many = cut(data, [2, 2, 2]), cut(data, [4, 4, 4])
-    assert {one.tobytes() for one in few.train} < {one.tobytes() for one in many.train}
+    assert {picture.tobytes() for picture in few.train} < {picture.tobytes() for picture in many.train}
 
 
 def test_halving_by_hand() -> None:
@@ -123,8 +123,8 @@ def test_cifar_itself() -> None:
     assert (tail.counts == imbalanced_counts("exp", 100, 500, 100)).all()
     # Two cuts of one data set, made by different hands: each picture, halved, is one of its class.
     known = {(int(y), x.tobytes()) for x, y in zip(data.train, data.train_labels, strict=True)}
-    some = np.arange(0, 10_847, 97)
-    assert all((int(tail.train_labels[i]), halved(tail.train[i : i + 1])[0].tobytes()) in known for i in some)
+    sample = np.arange(0, 10_847, 97)
+    assert all((int(tail.train_labels[i]), halved(tail.train[i : i + 1])[0].tobytes()) in known for i in sample)
 
 
 def test_digits_with_a_tail() -> None:

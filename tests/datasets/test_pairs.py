@@ -22,11 +22,11 @@ def put(folder: Path, train: np.ndarray = TRAIN, test: str = TEST) -> tuple[Path
 
 
 def test_a_split_by_hand(tmp_path: Path) -> None:
-    found = pairs.read_interactions(*put(tmp_path))
-    assert found.train.toarray().tolist() == [[True, False, True], [False, True, False]]
-    assert found.test.toarray().tolist() == [[False, True, False], [True, False, True]]
-    assert found.counts.tolist() == found.served.tolist() == [1, 1, 1]
-    assert found.train.dtype == found.test.dtype == bool
+    split = pairs.read_interactions(*put(tmp_path))
+    assert split.train.toarray().tolist() == [[True, False, True], [False, True, False]]
+    assert split.test.toarray().tolist() == [[False, True, False], [True, False, True]]
+    assert split.counts.tolist() == split.served.tolist() == [1, 1, 1]
+    assert split.train.dtype == split.test.dtype == bool
     none = pairs.read_interactions(*put(tmp_path, test="0\n1 2\n"))  # a user without test pairs
     assert none.served.tolist() == [0, 0, 1]
 
