@@ -40,14 +40,14 @@ def test_losses_of_labels_are_those_of_the_ranking_module() -> None:
     cosine = 2 * torch.rand(3, 6, generator=generator, dtype=torch.float64) - 1
     cosine[0, 0], cosine[1, 1] = -1, 1
     for loss in LOSSES:
-        found = multilabel.label_losses(9 * cosine, replace(TINY, loss=loss, scale=9.0, margin=0.4))
+        losses = multilabel.label_losses(9 * cosine, replace(TINY, loss=loss, scale=9.0, margin=0.4))
         for i in range(6):
             labels = torch.full((3,), i)
-            own = cosine[:, i]
-            margins = {"cosface": torch.full_like(own, 0.4), "arcface": functional.arcface_margin(own, 0.4)}
-            margin = margins.get(loss, 0 * own)
+            column = cosine[:, i]
+            margins = {"cosface": torch.full_like(column, 0.4), "arcface": functional.arcface_margin(column, 0.4)}
+            margin = margins.get(loss, 0 * column)
             wanted = functional.pairwise_margin(9 * cosine, labels, 9 * margin.unsqueeze(-1), reduction="none")
-            assert torch.allclose(found[:, i], wanted, rtol=1e-12)
+            assert torch.allclose(losses[:, i], wanted, rtol=1e-12)
 
 
 def test_gradients_at_cosines_of_one_are_finite() -> None:
@@ -73,8 +73,8 @@ def keep_their_bounds(arrays: Mapping[str, np.ndarray]) -> None:
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: Queries) -> None:
-    found = multilabel.train(replace(TINY, loss=loss), data)
-    arrays, metrics = found.arrays, found.metrics
+    result = multilabel.train(replace(TINY, loss=loss), data)
+    arrays, metrics = result.arrays, result.metrics
     assert all(np.isfinite(values).all() for values in arrays.values())
     keep_their_bounds(arrays)
     for part in ("train", "test"):
@@ -94,26 +94,26 @@ def test_training_improves_and_every_curve_keeps_its_bound(loss: Loss, data: Que
 def test_measures_by_hand() -> None:
     # e^z = (1, 2, 4) and labels 0 and 2: p = 1/7 and 4/7, ranks 3 and 1.
     logits, labels = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).log(), torch.tensor([[True, False, True]])
-    found = multilabel.measure(logits, labels, torch.tensor([0]), replace(TINY, loss="infonce", negatives=1))
-    assert found["cross_entropy"] == pytest.approx((np.log(7) + np.log(7 / 4)) / 2)
-    assert found["log_rank"] == pytest.approx(np.log(3) / 2)
-    assert found["log_mrr"] == pytest.approx(-np.log((1 + 1 / 3) / 2))
-    assert found["first_log_mrr"] == 0
-    assert found["ndcg"] == pytest.approx((1 + 1 / 2) / (1 + 1 / np.log2(3)))
-    assert found["loss"] == pytest.approx((np.log(1 + 2) + np.log(1 + 4)) / 2)  # one of the two others is drawn
-    assert found["pair_log_sampled_rank"] == pytest.approx(np.log(2))  # both are ahead
-    assert found["pair_log_rank"] == pytest.approx(np.log(3))
+    measures = multilabel.measure(logits, labels, torch.tensor([0]), replace(TINY, loss="infonce", negatives=1))
+    assert measures["cross_entropy"] == pytest.approx((np.log(7) + np.log(7 / 4)) / 2)
+    assert measures["log_rank"] == pytest.approx(np.log(3) / 2)
+    assert measures["log_mrr"] == pytest.approx(-np.log((1 + 1 / 3) / 2))
+    assert measures["first_log_mrr"] == 0
+    assert measures["ndcg"] == pytest.approx((1 + 1 / 2) / (1 + 1 / np.log2(3)))
+    assert measures["loss"] == pytest.approx((np.log(1 + 2) + np.log(1 + 4)) / 2)  # one of the two others is drawn
+    assert measures["pair_log_sampled_rank"] == pytest.approx(np.log(2))  # both are ahead
+    assert measures["pair_log_rank"] == pytest.approx(np.log(3))
 
 
 def test_graded_measures_by_hand() -> None:
     # The same scores, gains 3 and 1: the shares are 3/4 and 1/4.
     logits, gains = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64).log(), torch.tensor([[3.0, 0.0, 1.0]])
-    found = multilabel.measure(logits, gains, torch.tensor([0]), TINY)
-    assert found["loss"] == found["cross_entropy"] == pytest.approx(3 / 4 * np.log(7) + 1 / 4 * np.log(7 / 4))
-    assert found["log_rank"] == pytest.approx(3 / 4 * np.log(3))
-    assert found["log_mrr"] == pytest.approx(-np.log(3 / 4 / 3 + 1 / 4))
-    assert found["first_log_mrr"] == 0
-    assert found["ndcg"] == pytest.approx((3 / 2 + 1) / (3 + 1 / np.log2(3)))
+    measures = multilabel.measure(logits, gains, torch.tensor([0]), TINY)
+    assert measures["loss"] == measures["cross_entropy"] == pytest.approx(3 / 4 * np.log(7) + 1 / 4 * np.log(7 / 4))
+    assert measures["log_rank"] == pytest.approx(3 / 4 * np.log(3))
+    assert measures["log_mrr"] == pytest.approx(-np.log(3 / 4 / 3 + 1 / 4))
+    assert measures["first_log_mrr"] == 0
+    assert measures["ndcg"] == pytest.approx((3 / 2 + 1) / (3 + 1 / np.log2(3)))
 
 
 def test_followers_of_a_text_by_hand() -> None:
@@ -121,19 +121,19 @@ def test_followers_of_a_text_by_hand() -> None:
     texts = [[0, 1, 0, 1], [1, 0], [2, 0], [0, 2], [0, 1, 1], [2, 2]]
     starts = np.cumsum([0, *map(len, texts)])
     corpus = Corpus(("a", "b", "c"), np.concatenate(texts), starts, tuple("123456"), ("",) * 6)
-    found = queries.followers(corpus, words=3, items=2)
+    followers = queries.followers(corpus, words=3, items=2)
     # c is followed by a in the third document, but never in the fifth, and so is no query.
-    assert found.train.tolist() == found.test.tolist() == [[1, 0, 0], [0, 1, 0]]
-    assert found.train_gains.tolist() == [[0, 2], [2, 0]]
-    assert found.test_gains.tolist() == [[0, 1], [0, 1]]
+    assert followers.train.tolist() == followers.test.tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert followers.train_gains.tolist() == [[0, 2], [2, 0]]
+    assert followers.test_gains.tolist() == [[0, 1], [0, 1]]
 
 
 def test_words_of_shakespeare_keep_every_bound() -> None:
     data = queries.load("shakespeare")
     assert data.train.shape == (399, 400)
     assert data.test_gains.shape == (399, 1000)
-    found = multilabel.train(replace(CONFIGS["smoke"]["shakespeare"], epochs=1, queries=50), data).arrays
-    keep_their_bounds(found)
+    arrays = multilabel.train(replace(CONFIGS["smoke"]["shakespeare"], epochs=1, queries=50), data).arrays
+    keep_their_bounds(arrays)
 
 
 def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.MonkeyPatch, data: Queries) -> None:
@@ -141,10 +141,10 @@ def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.Monkey
     gains[:7], tested[3] = False, False
     loaded = MultiLabel(data.train, gains, data.test, tested, tuple("abcdefghijkl"))
     monkeypatch.setattr("sumexp.datasets.delicious", lambda: loaded)
-    found = queries.load("delicious")
-    assert found.train.shape == (293, 20)
-    assert len(found.test) == 99
-    assert found.train_gains.any(1).all()
+    dataset = queries.load("delicious")
+    assert dataset.train.shape == (293, 20)
+    assert len(dataset.test) == 99
+    assert dataset.train_gains.any(1).all()
     with pytest.raises(ValueError, match="300 queries have no relevant item, and so no loss"):
         Queries(data.train, gains & False, data.test, data.test_gains)
 
@@ -154,7 +154,7 @@ def test_the_softmax_case_is_listnet(data: Queries) -> None:
     labels = torch.from_numpy(data.test_gains[:5])
     mean = ((multilabel.label_losses(logits, TINY) * labels).sum(-1) / labels.sum(-1)).mean()
     assert mean.item() == pytest.approx(functional.listnet(logits, labels).item(), rel=1e-6)
-    one = labels.double().argmax(-1)
-    alone = torch.nn.functional.one_hot(one, 12) > 0
-    wanted = functional.cross_entropy(logits, one).item()
+    label = labels.double().argmax(-1)
+    alone = torch.nn.functional.one_hot(label, 12) > 0
+    wanted = functional.cross_entropy(logits, label).item()
     assert functional.listnet(logits, alone).item() == pytest.approx(wanted, rel=1e-6)

@@ -24,18 +24,18 @@ LAW = Joint.from_counts(torch.tensor([[9.0, 3.0, 0.0], [3.0, 4.0, 5.0], [0.0, 5.
 @pytest.mark.parametrize("negatives", [1, 5, 1000])
 def test_newton_finds_the_pmi(negatives: int) -> None:
     """Seen pairs to 1e-10; a pair never seen loses about 1 a step, without end."""
-    found = skipgram.newton(LAW, negatives)
+    scores = skipgram.newton(LAW, negatives)
     seen = LAW.p > 0
-    torch.testing.assert_close(found[seen], LAW.pmi[seen] - log(negatives), rtol=0, atol=1e-10)
-    assert bool((found[~seen] < -55).all())
-    assert bool((skipgram.newton(LAW, negatives, steps=61)[~seen] < found[~seen] - 0.99).all())
+    torch.testing.assert_close(scores[seen], LAW.pmi[seen] - log(negatives), rtol=0, atol=1e-10)
+    assert bool((scores[~seen] < -55).all())
+    assert bool((skipgram.newton(LAW, negatives, steps=61)[~seen] < scores[~seen] - 0.99).all())
 
 
 def test_newton_with_other_noise_finds_the_optimal_scores() -> None:
     log_q = torch.log_softmax(0.75 * LAW.y.log(), 0)
     seen = LAW.p > 0
-    found = skipgram.newton(LAW, 3, log_q)[seen]
-    torch.testing.assert_close(found, local_nce.optimal_scores(LAW, 4, log_q)[seen], rtol=0, atol=1e-10)
+    scores = skipgram.newton(LAW, 3, log_q)[seen]
+    torch.testing.assert_close(scores, local_nce.optimal_scores(LAW, 4, log_q)[seen], rtol=0, atol=1e-10)
 
 
 def test_correlation_is_numpys() -> None:
@@ -127,13 +127,13 @@ SMALL = SkipGramConfig(batch=2_000, steps=300, negatives=2, learning_rate=0.5)
 
 def test_training_a_full_table_finds_the_pmi_up_to_noise() -> None:
     """A seeded run misses by a third of these bounds or less, so that another machine's sums do no harm."""
-    found = skipgram.train(SMALL, LAW)
-    arrays, metrics = found.arrays, found.metrics
+    result = skipgram.train(SMALL, LAW)
+    arrays, metrics = result.arrays, result.metrics
     scores = torch.from_numpy(arrays["scores"])
-    found = skipgram.compare(LAW, scores, 2)
-    assert found.weighted > 0.998
-    assert found.unweighted > 0.998
-    assert 0.96 < found.won < 1
+    comparison = skipgram.compare(LAW, scores, 2)
+    assert comparison.weighted > 0.998
+    assert comparison.unweighted > 0.998
+    assert 0.96 < comparison.won < 1
     seen = LAW.p > 0
     assert (scores + log(2) - LAW.pmi)[seen].abs().max() < 0.3
     loss = local_nce.cross_entropy(LAW, scores.double(), 3).item()
@@ -205,12 +205,12 @@ def test_which_optimiser_descends(rank: int, ratio: float, monkeypatch: pytest.M
     steps = []
 
     def two(name: str, optimiser: torch.optim.Optimizer, *_: object, **rest: object) -> torch.Tensor:
-        (some,) = optimiser.param_groups[0]["params"][:1]
+        (parameter,) = optimiser.param_groups[0]["params"][:1]
         for _ in range(2):
-            before = some.detach().clone()
-            some.grad = torch.ones_like(some)
+            before = parameter.detach().clone()
+            parameter.grad = torch.ones_like(parameter)
             optimiser.step()
-            steps.append((before - some.detach()).mean().item())
+            steps.append((before - parameter.detach()).mean().item())
         return torch.zeros(10)
 
     monkeypatch.setattr("sumexp._descent.train_steps", two)

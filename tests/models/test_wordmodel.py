@@ -62,10 +62,10 @@ def test_loss_and_gradients_are_those_of_autograd(seed: int, batch: int, n_words
     expected = -(weights[:, None] * counts * log_p).sum()
     gradients = torch.autograd.grad(expected, (u, v, b))
     with torch.no_grad():
-        loss, found = wordmodel.loss_and_gradients(u, v, b, counts[pairs], pairs, weights)
+        loss, actual = wordmodel.loss_and_gradients(u, v, b, counts[pairs], pairs, weights)
     torch.testing.assert_close(loss, expected.detach(), rtol=1e-12, atol=1e-12)
-    for mine, theirs in zip(found, gradients, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+    for first, second in zip(actual, gradients, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-12)
 
 
 def test_loss_and_gradients_by_hand() -> None:

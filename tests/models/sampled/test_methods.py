@@ -67,7 +67,7 @@ def test_losses_by_hand() -> None:
     methods += [Method("softmax", "batch", w, 2, h) for w in SCHEMES for h in ("mask", "keep")]  # type: ignore[arg-type]
     methods += [Method("contrastive", "batch", "tail", 2), Method("contrastive"), Method(weighting="logit-adjusted")]
     f = torch.tensor([[1.0, 2.0, 0.0, -1.0], [0.5, 0.25, -0.5, 1.0]], dtype=torch.float64)
-    found = method_losses(f.expand(len(methods), 2, 4), labels, methods, PRIOR.log(), drawn)
+    losses = method_losses(f.expand(len(methods), 2, 4), labels, methods, PRIOR.log(), drawn)
     p, e = PRIOR.tolist(), math.exp
 
     def weight(w: Weighting, y: int, other: int) -> float:
@@ -78,7 +78,7 @@ def test_losses_by_hand() -> None:
             "tail": 1 / (2 * p[y]),  # pi' / (m q' pi_y) of q = pi
         }[str(w)]
 
-    for method, loss in zip(methods, found.tolist(), strict=True):
+    for method, loss in zip(methods, losses.tolist(), strict=True):
         if method.loss == "contrastive" and method.law == "all":
             first = (1 - 1) ** 2 + 2**2 + 0 + 0
             second = (1 + 0.5) ** 2 + 0.5**2 + 0.25**2 + 1
@@ -105,8 +105,8 @@ def test_uniform_weights_by_hand() -> None:
     # 1/m; L/m; 1; L pi' / (m pi_y) = 4 (0.5, 0.3) / (2 0.05)
     wanted = {"constant": [0.5, 0.5], "importance": [2, 2], "relative": [1, 1], "tail": [20, 12]}
     for weighting in SCHEMES:
-        found = negative_weights(Method("softmax", "uniform", weighting, 2), drawn, labels, PRIOR.log())
-        assert found.tolist() == [pytest.approx(wanted[weighting])]
+        weights = negative_weights(Method("softmax", "uniform", weighting, 2), drawn, labels, PRIOR.log())
+        assert weights.tolist() == [pytest.approx(wanted[weighting])]
 
 
 def test_a_method_is_the_same_beside_others() -> None:
@@ -116,8 +116,8 @@ def test_a_method_is_the_same_beside_others() -> None:
     f = torch.randn(len(methods), 9, 4, generator=generator, dtype=torch.float64)
     drawn = draws(methods, labels, PRIOR.log(), uniform_draws(methods, 9, 4, generator))
     together = method_losses(f, labels, methods, PRIOR.log(), drawn)
-    for i, one in enumerate(methods):
-        alone = method_losses(f[i : i + 1], labels, [one], PRIOR.log(), drawn)
+    for i, method in enumerate(methods):
+        alone = method_losses(f[i : i + 1], labels, [method], PRIOR.log(), drawn)
         assert alone.item() == pytest.approx(together[i].item(), rel=1e-12)
 
 

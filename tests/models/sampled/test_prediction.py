@@ -41,7 +41,7 @@ def test_consistent_methods_add_nothing_and_adjusted_ones_minus_log_prior(law: L
 
 @pytest.mark.parametrize("law, weighting", list(product(LAWS, SCHEMES)))
 def test_the_contrastive_minimiser_by_search(law: Law, weighting: Weighting) -> None:
-    found = prediction.minimiser(Method("contrastive", law, weighting, 3), PRIOR)
+    scores = prediction.minimiser(Method("contrastive", law, weighting, 3), PRIOR)
     p = PRIOR.tolist()
     q = p if law == "batch" else [1 / 4] * 4
     w = {
@@ -57,7 +57,7 @@ def test_the_contrastive_minimiser_by_search(law: Law, weighting: Weighting) -> 
             return p[j] * (1 - f) ** 2 + others * max(f, 0) ** 2
 
         least = minimize_scalar(risk, bounds=(0, 1), method="bounded", options={"xatol": 1e-10}).x
-        assert math.exp(found[j].item()) == pytest.approx(least, rel=1e-5)
+        assert math.exp(scores[j].item()) == pytest.approx(least, rel=1e-5)
 
 
 @pytest.mark.parametrize("law, weighting", list(product(LAWS, SCHEMES)))
@@ -81,12 +81,12 @@ def test_the_expected_contrastive_loss_has_m_as_a_factor_or_not_at_all(law: Law,
 
 def test_a_forecast() -> None:
     methods = (Method(), Method(weighting="logit-adjusted"), Method("softmax", "batch", "constant", 4))
-    found = predict(Forecast((500, 300, 150, 15), methods)).arrays
-    assert found["names"].tolist() == ["head", "tail"]
-    assert found["group_offset"].shape == (3, 2)
-    assert found["group_offset"][1, 1] == pytest.approx(found["offset"][1, 3])
-    assert found["group_offset"][1, 0] == pytest.approx(found["offset"][1, :3].mean())
-    assert found["offset"].shape == (3, 4)
+    arrays = predict(Forecast((500, 300, 150, 15), methods)).arrays
+    assert arrays["names"].tolist() == ["head", "tail"]
+    assert arrays["group_offset"].shape == (3, 2)
+    assert arrays["group_offset"][1, 1] == pytest.approx(arrays["offset"][1, 3])
+    assert arrays["group_offset"][1, 0] == pytest.approx(arrays["offset"][1, :3].mean())
+    assert arrays["offset"].shape == (3, 4)
 
 
 @pytest.mark.parametrize("counts, methods", [((5,), (Method(),)), ((5, 0), (Method(),)), ((5, 1), ())])
@@ -145,9 +145,9 @@ def test_differences_are_paired_and_over_the_members() -> None:
     first = np.array([[0.0, 0.2, 0.4], [0.1, 0.3, 0.9]])
     second = np.zeros((2, 3))
     tail = np.array([False, True, True])
-    one = comparison.difference(first, second, tail)
-    assert (one.mean, one.count) == (pytest.approx((0.3 + 0.6) / 2), 2)
-    assert one.runs == pytest.approx((0.3, 0.6))
+    difference = comparison.difference(first, second, tail)
+    assert (difference.mean, difference.count) == (pytest.approx((0.3 + 0.6) / 2), 2)
+    assert difference.runs == pytest.approx((0.3, 0.6))
     assert comparison.difference(first, second).mean == pytest.approx((0.2 + 1.3 / 3) / 2)
     both = [comparison.difference(first, second, group, 0.9) for group in (tail, None)]
     assert comparison.against({"base": second, "a": first}, "base", (tail, None), 0.9) == {"a": both}
@@ -164,13 +164,13 @@ def test_an_order_by_hand() -> None:
 
 def test_groups_by_hand() -> None:
     numbers = groups(np.array([500, 100, 99, 20, 19, 1]), "numbers")
-    members = {name: own.nonzero()[0].tolist() for name, own in numbers.items()}
+    members = {name: mask.nonzero()[0].tolist() for name, mask in numbers.items()}
     assert members == {"head": [0, 1], "torso": [2, 3], "tail": [4, 5]}
     # A fifth of the scale: 20 and 4.
     assert groups(np.array([100, 20, 19, 4, 3]), "numbers")["torso"].tolist() == [False, False, True, True, False]
     assert set(groups(np.array([500, 5]), "numbers")) == {"head", "tail"}
     # Of 1..100 the quantiles are 33.67 and 66.34.
-    sizes = {name: own.sum() for name, own in groups(np.arange(1, 101), "quantiles").items()}
+    sizes = {name: mask.sum() for name, mask in groups(np.arange(1, 101), "quantiles").items()}
     assert sizes == {"head": 34, "torso": 33, "tail": 33}
     with pytest.raises(ValueError, match="rule is 'thirds'"):
         groups(np.array([1]), "thirds")  # type: ignore[arg-type]
