@@ -31,7 +31,7 @@ def exact(z: Tensor) -> Tensor:
     return z.to(checks.wide(z.device))
 
 
-def own(z: Tensor) -> Tensor:
+def label(z: Tensor) -> Tensor:
     """The best class of each row, and so never one of logit -inf."""
     return exact(z).argmax(-1) if z.shape[1] else torch.zeros(z.shape[0], dtype=torch.int64)
 
@@ -54,7 +54,7 @@ def pairs(z: Tensor, layer: nn.SigmoidPairs | None = None) -> Tensor:
 
 
 def relevant(z: Tensor) -> Tensor:
-    return own(z).unsqueeze(-1) == torch.arange(z.shape[1], device=z.device)
+    return label(z).unsqueeze(-1) == torch.arange(z.shape[1], device=z.device)
 
 
 def log_law(z: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def sampled(name: str) -> Call:
 
 def full(name: str, *extra: float) -> Call:
     loss = called_by(name)
-    return lambda z: loss(z, own(z), *extra, reduction="none")
+    return lambda z: loss(z, label(z), *extra, reduction="none")
 
 
 def listed(name: str, *extra: object, **options: object) -> Call:
@@ -92,7 +92,7 @@ def source(z: Tensor) -> torch.Generator:
 
 
 def drawn(z: Tensor) -> Tensor:
-    negatives = samplers.model_based(z, own(z), 3, hits="mask", generator=source(z))
+    negatives = samplers.model_based(z, label(z), 3, hits="mask", generator=source(z))
     return torch.where(negatives.hits, 0.0, negatives.log_q)
 
 
@@ -111,8 +111,8 @@ def by(sampler: Callable[[Tensor], Law]) -> Call:
 
     def call(z: Tensor) -> Tensor:
         made = sampler(law(z))
-        found = samplers.draw(made, own(z).to(torch.int32), np.int64(2), generator=source(z))  # type: ignore[arg-type]
-        assert found.log_q.isfinite().all()
+        negatives = samplers.draw(made, label(z).to(torch.int32), np.int64(2), generator=source(z))  # type: ignore[arg-type]
+        assert negatives.log_q.isfinite().all()
         return made.log_prob(torch.arange(made.classes, device=z.device))
 
     return call
@@ -120,7 +120,7 @@ def by(sampler: Callable[[Tensor], Law]) -> Call:
 
 def distinct(z: Tensor) -> Tensor:
     law = samplers.LogUniform(z.shape[1], z.device)
-    return samplers.distinct(law, own(z), np.int64(2), generator=source(z)).weights  # type: ignore[arg-type]
+    return samplers.distinct(law, label(z), np.int64(2), generator=source(z)).weights  # type: ignore[arg-type]
 
 
 def nats(z: Tensor) -> Tensor:
@@ -130,14 +130,14 @@ def nats(z: Tensor) -> Tensor:
 
 
 def of_batch(z: Tensor) -> Tensor:
-    return samplers.within_batch(own(z), exact(z).new_full((z.shape[1],), -math.log(max(1, z.shape[1])))).log_q
+    return samplers.within_batch(label(z), exact(z).new_full((z.shape[1],), -math.log(max(1, z.shape[1])))).log_q
 
 
 def layer(z: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     output = nn.SampledOutput(z.shape[1], 5, generator=generator, dtype=torch.float64).to(z.dtype).to(z.device)
     ids = torch.tensor([0, 4], device=z.device)
-    return torch.cat([part.flatten() for part in output(z.tanh(), own(z).clamp_max(4), ids)])
+    return torch.cat([part.flatten() for part in output(z.tanh(), label(z).clamp_max(4), ids)])
 
 
 def called(z: Tensor) -> Tensor:
@@ -147,29 +147,29 @@ def called(z: Tensor) -> Tensor:
     z = exact(z)
     model = nn.SampledSoftmax(z.shape[1], 5, samplers.Uniform(5), 3, **options).to(z.dtype).to(z.device)
     draws = torch.Generator(z.device).manual_seed(1)
-    return model(z.tanh(), own(z).clamp_max(4).to(torch.int32), generator=draws)
+    return model(z.tanh(), label(z).clamp_max(4).to(torch.int32), generator=draws)
 
 
 def streamed(z: Tensor) -> Tensor:
     stream = nn.StreamingLogQ(max(1, z.shape[1])).to(z.device)
-    stream.update(own(z).to(torch.int32))
+    stream.update(label(z).to(torch.int32))
     return stream(torch.arange(z.shape[1], device="cpu"))
 
 
 def towers(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.distributed_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
+    return functional.distributed_in_batch(z, z, label(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
 
 
 def vectors(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.linear_in_batch(z, z, own(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
+    return functional.linear_in_batch(z, z, label(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
 
 
 def handed_on(generator: torch.Generator) -> torch.Generator:
-    found = samplers.check_worker_generator(generator)
-    assert found is not None
-    return found
+    result = samplers.check_worker_generator(generator)
+    assert result is not None
+    return result
 
 
 def of_items(z: Tensor) -> ranking.Chunks:
@@ -198,7 +198,7 @@ TABLE: dict[str, Call] = {
     "functional.in_batch": square,
     "functional.info_nce": sampled("functional.info_nce"),
     "functional.linear_cross_entropy": lambda z: functional.linear_cross_entropy(
-        z, torch.eye(z.shape[1], dtype=z.dtype, device=z.device), own(z), reduction="none"
+        z, torch.eye(z.shape[1], dtype=z.dtype, device=z.device), label(z), reduction="none"
     ),
     "functional.linear_in_batch": vectors,
     "functional.listnet": listed("functional.listnet", reduction="none"),
@@ -233,22 +233,22 @@ TABLE: dict[str, Call] = {
     "samplers.worker_generator": lambda z: number(samplers.worker_generator(z.shape[0]).initial_seed()),
     "ranking.Retrieved": lambda z: ranking.recall(
         ranking.Retrieved(torch.argsort(z, dim=-1, descending=True, stable=True)[:, :2]),
-        ranking.Labels(own(z).unsqueeze(-1)),
+        ranking.Labels(label(z).unsqueeze(-1)),
         2,
     ),
     "ranking.evaluate": lambda z: torch.stack(
         list(ranking.evaluate(z, relevant(z), ["recall@1", "ndcg"]).values()), -1
     ),
     "ranking.additive_constant": lambda z: number(ranking.additive_constant(z.shape[1], 2).constant),
-    "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(own(z).unsqueeze(-1))),
-    "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(own(z).unsqueeze(-1))),
+    "ranking.Chunks": lambda z: ranking.reciprocal_rank(of_items(z), ranking.Labels(label(z).unsqueeze(-1))),
+    "ranking.Labels": lambda z: ranking.ndcg(z, ranking.Labels(label(z).unsqueeze(-1))),
     "ranking.average_precision": listed("ranking.average_precision"),
     "ranking.certified_rank": lambda z: number(ranking.certified_rank(nats(z).mean().item(), 9, 3)),
     "ranking.dcg": listed("ranking.dcg"),
-    "ranking.deficits": lambda z: ranking.deficits(9, 3, 1.0, own(z)),
-    "ranking.expected_loss": lambda z: ranking.expected_loss(z, int(own(z[:1]).sum()), 2),
-    "ranking.expected_rank": lambda z: ranking.expected_rank(z, own(z), 0.5),
-    "ranking.hit_losses": lambda z: ranking.hit_losses(9, 3, 1.0, own(z)),
+    "ranking.deficits": lambda z: ranking.deficits(9, 3, 1.0, label(z)),
+    "ranking.expected_loss": lambda z: ranking.expected_loss(z, int(label(z[:1]).sum()), 2),
+    "ranking.expected_rank": lambda z: ranking.expected_rank(z, label(z), 0.5),
+    "ranking.hit_losses": lambda z: ranking.hit_losses(9, 3, 1.0, label(z)),
     "ranking.least_ndcg": lambda z: ranking.least_ndcg(nats(z)),
     "ranking.least_recall": lambda z: ranking.least_recall(nats(z), 3),
     "ranking.least_rr": lambda z: ranking.least_rr(nats(z)),
@@ -257,7 +257,7 @@ TABLE: dict[str, Call] = {
     "ranking.ndcg": listed("ranking.ndcg"),
     "ranking.possible_ranks": lambda z: number(ranking.possible_ranks(nats(z).mean().item(), 9)),
     "ranking.precision": listed("ranking.precision", 1),
-    "ranking.rank": lambda z: ranking.rank(z, own(z).to(torch.int32)),
+    "ranking.rank": lambda z: ranking.rank(z, label(z).to(torch.int32)),
     "ranking.ranks": lambda z: ranking.ranks(z),
     "ranking.recall": listed("ranking.recall", 1),
     "ranking.reciprocal_rank": listed("ranking.reciprocal_rank"),

@@ -24,11 +24,11 @@ def complete(
     """
     code = parts.modules([task.__module__])
     for device in ("cuda", "cpu"):
-        wanted = (runs.computation(task, one, data=data(one), device=device, code=code) for one in asked)
+        wanted = (runs.computation(task, config, data=data(config), device=device, code=code) for config in asked)
         entries = [entry for entry in takewhile(bool, map(default().find, wanted)) if entry]
         if entries and len(entries) == len(asked):
             return [runs.read(entry) for entry in entries]
-    return runs.from_book([runs.computation(task, one, data=data(one), code=code) for one in asked])
+    return runs.from_book([runs.computation(task, config, data=data(config), code=code) for config in asked])
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,6 @@ def largest(
 ) -> Complete[Config] | None:
     """Those of the largest profile of which all are there; None if none is."""
     for profile in ("paper", "cpu"):
-        if (configs := asked(profile)) and (found := complete(task, configs, data)):
-            return Complete(profile, configs, found)
+        if (configs := asked(profile)) and (results := complete(task, configs, data)):
+            return Complete(profile, configs, results)
     return None

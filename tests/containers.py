@@ -32,18 +32,18 @@ def ragged(marks: np.ndarray) -> list[list[int]]:
 def in_rows(marks: np.ndarray) -> Tensor:
     lists = ragged(marks)
     width = 1 + max(map(len, lists))
-    return torch.tensor([own + [-1] * (width - len(own)) for own in lists])
+    return torch.tensor([row + [-1] * (width - len(row)) for row in lists])
 
 
 def jagged(lists: list[list[int]]) -> Tensor:
-    return torch.nested.nested_tensor([torch.tensor(own, dtype=torch.int64) for own in lists], layout=torch.jagged)
+    return torch.nested.nested_tensor([torch.tensor(row, dtype=torch.int64) for row in lists], layout=torch.jagged)
 
 
 CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
     "lists": ragged,
-    "lists with an item twice": lambda m: [own + own[:1] for own in ragged(m)],
-    "sets": lambda m: [set(own) for own in ragged(m)],
-    "tuples and arrays": lambda m: [tuple(own) if i % 2 else np.array(own, int) for i, own in enumerate(ragged(m))],
+    "lists with an item twice": lambda m: [row + row[:1] for row in ragged(m)],
+    "sets": lambda m: [set(row) for row in ragged(m)],
+    "tuples and arrays": lambda m: [tuple(row) if i % 2 else np.array(row, int) for i, row in enumerate(ragged(m))],
     "array of lists": lambda m: np.array([*ragged(m), None], dtype=object)[:-1],
     "labels": lambda m: Labels(ragged(m)),
     "labels of a matrix": lambda m: Labels(with_zeros(m)),

@@ -210,9 +210,9 @@ def hostile(name: str) -> st.SearchStrategy[dict[str | int, Any]]:
     """One or two arguments of the good call, by place or name, replaced."""
     given, options = good(name)
     arguments = {**dict(enumerate(given)), **options}
-    one = {key: like(value) for key, value in arguments.items()}
+    strategies = {key: like(value) for key, value in arguments.items()}
     keys = st.lists(st.sampled_from(list(arguments)), min_size=1, max_size=2, unique=True)
-    return keys.flatmap(lambda chosen: st.fixed_dictionaries({key: one[key] for key in chosen}))
+    return keys.flatmap(lambda chosen: st.fixed_dictionaries({key: strategies[key] for key in chosen}))
 
 
 def called(name: str, replaced: Mapping[str | int, Any]) -> Any:
@@ -273,7 +273,7 @@ def outcome(name: str, replaced: Mapping[str | int, Any], seconds: float = 5.0) 
     """
     try:
         with limited(seconds):
-            found = called(name, replaced)
+            result = called(name, replaced)
     except (ValueError, TypeError, NotImplementedError):
         return "error"
     except Slow:
@@ -285,27 +285,27 @@ def outcome(name: str, replaced: Mapping[str | int, Any], seconds: float = 5.0) 
         return "memory" if short else f"raw {type(error).__name__}: {error}"
     except Exception as error:
         return f"raw {type(error).__name__}: {error}"
-    parts = [part for part in held(found) if part.is_floating_point() and not part.is_meta]
+    parts = [part for part in held(result) if part.is_floating_point() and not part.is_meta]
     if any(bool(part.isnan().any()) for part in parts):
         return "numbers" if name in PASSING else "nan"
     infinite = name not in OVERFLOWING and any(bool((part == math.inf).any()) for part in parts)
     return "infinite" if infinite and not any(map(far, replaced.values())) else "numbers"
 
 
-def held(found: Any) -> Iterator[Tensor]:
+def held(result: Any) -> Iterator[Tensor]:
     """The tensors that a result holds; numbers become tensors."""
-    match found:
+    match result:
         case Tensor():
-            yield found.detach().to_dense() if found.is_sparse else found.detach()
+            yield result.detach().to_dense() if result.is_sparse else result.detach()
         case float() | np.ndarray() | np.number():
-            yield torch.as_tensor(found)
+            yield torch.as_tensor(result)
         case Mapping():
-            yield from held(list(found.values()))
+            yield from held(list(result.values()))
         case list() | tuple():
-            for one in found:
-                yield from held(one)
-        case _ if is_dataclass(found):
-            yield from held([getattr(found, field.name) for field in fields(found)])
+            for part in result:
+                yield from held(part)
+        case _ if is_dataclass(result):
+            yield from held([getattr(result, field.name) for field in fields(result)])
 
 
 def far(value: Any) -> bool:

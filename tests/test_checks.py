@@ -64,9 +64,9 @@ def test_positive_fields() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_ids(dtype: torch.dtype) -> None:
-    found = checks.ids("label", torch.tensor([[0, 2]], dtype=dtype), 3)
-    assert found.dtype == torch.int64
-    assert found.tolist() == [[0, 2]]
+    actual = checks.ids("label", torch.tensor([[0, 2]], dtype=dtype), 3)
+    assert actual.dtype == torch.int64
+    assert actual.tolist() == [[0, 2]]
     assert checks.ids("label", torch.empty(0, dtype=dtype), 3).shape == (0,)
     for wrong in (-1, 3):
         with pytest.raises(ValueError, match=f"a label is {wrong}; the 3 classes are 0..2"):

@@ -28,8 +28,8 @@ def sumexp(*arguments: str, absent: str = "False") -> subprocess.CompletedProces
 
 def bare(*arguments: str) -> subprocess.CompletedProcess[str]:
     """With what `pip install .` gives."""
-    there = "{*sys.stdlib_module_names, 'claimbook', 'sumexp', 'numpy', 'scipy', 'torch'}"
-    return sumexp(*arguments, absent=f"name not in {there}")
+    installed = "{*sys.stdlib_module_names, 'claimbook', 'sumexp', 'numpy', 'scipy', 'torch'}"
+    return sumexp(*arguments, absent=f"name not in {installed}")
 
 
 @pytest.mark.parametrize("arguments, missing", [(("book",), "typer"), (("data", "fetch", "brown"), "tqdm")])

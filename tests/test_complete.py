@@ -11,22 +11,22 @@ from tests.vae import test_paper
 
 
 def test_a_grid_of_which_a_run_is_lacking_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = {("cuda", 1), ("cpu", 1), ("cpu", 2)}
+    stored = {("cuda", 1), ("cpu", 1), ("cpu", 2)}
     monkeypatch.setattr(complete.parts, "modules", lambda names: {})
-    monkeypatch.setattr(complete.runs, "computation", lambda task, one, *, device="book", **_: (device, one))
+    monkeypatch.setattr(complete.runs, "computation", lambda task, config, *, device="book", **_: (device, config))
     monkeypatch.setattr(complete.runs, "from_book", lambda wanted: wanted if wanted == [("book", 4)] else None)
     monkeypatch.setattr(complete.runs, "read", lambda entry: entry)
-    store = SimpleNamespace(find=lambda wanted: wanted if wanted in there else None)
+    store = SimpleNamespace(find=lambda wanted: wanted if wanted in stored else None)
     monkeypatch.setattr(complete, "default", lambda: store)
 
-    def found(asked: list[int]) -> object:
-        return complete.complete(SimpleNamespace(__module__=""), asked, lambda one: ())  # type: ignore[type-var]
+    def runs_of(asked: list[int]) -> object:
+        return complete.complete(SimpleNamespace(__module__=""), asked, lambda config: ())  # type: ignore[type-var]
 
-    assert found([1]) == [("cuda", 1)]
-    assert found([1, 2]) == [("cpu", 1), ("cpu", 2)]  # never some of one device and some of the other
-    assert found([4]) == [("book", 4)]
-    assert found([1, 3]) is None
-    assert found([]) is None
+    assert runs_of([1]) == [("cuda", 1)]
+    assert runs_of([1, 2]) == [("cpu", 1), ("cpu", 2)]  # never some of one device and some of the other
+    assert runs_of([4]) == [("book", 4)]
+    assert runs_of([1, 3]) is None
+    assert runs_of([]) is None
 
 
 def test_autoencoders_need_every_temperature_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:

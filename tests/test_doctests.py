@@ -17,10 +17,10 @@ RESULTS = {"functional.Margins", "samplers.Distinct", "samplers.Negatives", "sam
 
 
 EXAMPLES = {
-    f"{package}.{name}": thing.__doc__ or ""
+    f"{package}.{name}": member.__doc__ or ""
     for package, module in PACKAGES.items()
     for name in module.__all__
-    if isclass(thing := getattr(module, name)) or isfunction(thing)
+    if isclass(member := getattr(module, name)) or isfunction(member)
 }
 SOURCE = Path(functional.__path__[0]).parents[1]
 MODULES = {

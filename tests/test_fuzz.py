@@ -17,7 +17,7 @@ def test_the_table_has_every_function_that_a_package_names() -> None:
     """Those of tensors are in that of devices already, as a test of it says."""
     called = {getattr(*fuzz.home(name)) for name in fuzz.TABLE}
     named = [getattr(package, name) for package in (bias, expectations, perturb, ranking) for name in package.__all__]
-    assert {thing for thing in named if isfunction(thing) and signature(thing).parameters} <= called
+    assert {function for function in named if isfunction(function) and signature(function).parameters} <= called
 
 
 @pytest.mark.parametrize("name", fuzz.TABLE)
@@ -27,7 +27,7 @@ def test_numbers_or_one_error(name: str) -> None:
     def tried(replaced: dict[str | int, object]) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = fuzz.outcome(name, replaced)
-        assert found in fuzz.FINE, f"{found} of {name} with {replaced}"
+            outcome = fuzz.outcome(name, replaced)
+        assert outcome in fuzz.FINE, f"{outcome} of {name} with {replaced}"
 
     tried()

@@ -30,7 +30,7 @@ every_function = pytest.mark.parametrize("name", TABLE)
 def public() -> Iterator[str]:
     for module in MODULES:
         for name in module.__all__:
-            if isclass(thing := getattr(module, name)) or isfunction(thing):
+            if isclass(member := getattr(module, name)) or isfunction(member):
                 yield f"{module.__name__.removeprefix('sumexp.')}.{name}"
 
 
@@ -48,10 +48,10 @@ def outcome(call: Call, z: Tensor) -> Tensor | str:
     return value.double()
 
 
-def same(found: Tensor | str, wanted: Tensor | str, tolerance: float) -> bool:
-    if isinstance(found, str) or isinstance(wanted, str):
-        return isinstance(found, str) and isinstance(wanted, str)
-    return found.shape == wanted.shape and torch.allclose(found, wanted, rtol=tolerance, atol=tolerance)
+def same(actual: Tensor | str, wanted: Tensor | str, tolerance: float) -> bool:
+    if isinstance(actual, str) or isinstance(wanted, str):
+        return isinstance(actual, str) and isinstance(wanted, str)
+    return actual.shape == wanted.shape and torch.allclose(actual, wanted, rtol=tolerance, atol=tolerance)
 
 
 def scores(*shape: int) -> Tensor:
@@ -106,9 +106,9 @@ def test_values(name: str, values: str) -> None:
     z = torch.tensor([VALUES[values]] * 4, dtype=torch.float64)
     wanted = outcome(TABLE[name], z)
     # What stands in a batch beside an example is nothing to it.
-    found = outcome(TABLE[name], z[:2])
-    if isinstance(wanted, Tensor) and isinstance(found, Tensor) and found.shape == (2, *wanted.shape[1:]):
-        assert same(found, wanted[:2], 1e-12)
+    actual = outcome(TABLE[name], z[:2])
+    if isinstance(wanted, Tensor) and isinstance(actual, Tensor) and actual.shape == (2, *wanted.shape[1:]):
+        assert same(actual, wanted[:2], 1e-12)
     assert same(outcome(TABLE[name], z.float()), wanted, 1e-4)
 
 
@@ -192,7 +192,7 @@ def test_arguments_of_another_type(name: str, kind: str, monkeypatch: pytest.Mon
         other = 0 if isinstance(held, torch.Generator) else ANOTHER[kind](held)
         positional = [other if i == place else value for i, value in enumerate(given)]
         try:
-            found = original(*positional, **{key: other if key == place else value for key, value in options.items()})
+            actual = original(*positional, **{key: other if key == place else value for key, value in options.items()})
         except ValueError:
             continue
         except TypeError as error:  # info_nce of one matrix: it names the function that takes one
@@ -201,4 +201,4 @@ def test_arguments_of_another_type(name: str, kind: str, monkeypatch: pytest.Mon
             raise
         assert not isinstance(held, torch.Generator), "a seed was taken for a source of randomness"
         if isinstance(wanted, Tensor):
-            assert torch.allclose(found.to(torch.complex128), wanted.to(torch.complex128), rtol=1e-6), place
+            assert torch.allclose(actual.to(torch.complex128), wanted.to(torch.complex128), rtol=1e-6), place

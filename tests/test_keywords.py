@@ -73,7 +73,7 @@ def test_no_keyword_has_two_defaults() -> None:
     for keyword, default in signatures():
         if default:
             defaults[keyword].add(default)
-    twice = {keyword: found for keyword, found in defaults.items() if len(found) > 1}
+    twice = {keyword: values for keyword, values in defaults.items() if len(values) > 1}
     # The rule where classes are seen, the marks where they are not; either way all hits are kept.
     assert twice == {"hits": {"'keep'", "None"}}
 
@@ -86,5 +86,5 @@ def test_the_two_lines_of_the_page_are_one_loss() -> None:
     exec(imports, given)
     for correct in get_args(Correct):
         lines = [line.removesuffix(")") + f", correct={correct!r})" for line in block.strip().splitlines()]
-        one, other = (eval(line, given).item() for line in lines)  # noqa: S307
-        assert one == pytest.approx(other, rel=1e-13)
+        first, second = (eval(line, given).item() for line in lines)  # noqa: S307
+        assert first == pytest.approx(second, rel=1e-13)

@@ -59,11 +59,11 @@ def test_a_sampled_output() -> None:
     assert names["loss"].item() == pytest.approx(wanted.item(), rel=1e-5)
 
 
-def learns(printed: str, said: dict[str, float]) -> None:
+def learns(printed: str, stated: dict[str, float]) -> None:
     """The block prints what the text says, up to torch's version, and gains half of what there is to gain at least."""
     shares = {name: float(share) for name, share in re.findall(r"^(\w+): (\d\.\d+)$", printed, flags=re.MULTILINE)}
-    assert shares == pytest.approx(said, abs=0.02)
-    assert all(f"{share:.3f}".removeprefix("0") in TEXT for share in said.values())
+    assert shares == pytest.approx(stated, abs=0.02)
+    assert all(f"{share:.3f}".removeprefix("0") in TEXT for share in stated.values())
     learned, popularity, truth = shares.values()
     assert learned - popularity > (truth - popularity) / 2
 
