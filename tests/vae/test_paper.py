@@ -42,12 +42,14 @@ def test_the_gaussian_trains_to_a_lower_loss(source: Source, finding: State) -> 
         "last epoch": [comparison.training_loss(*pair)[-1] for pair in pairs],
         "mean over epochs": [comparison.speed(*pair) for pair in pairs],
     }
-    for name, found_at in measures.items():
-        decided = comparison.decides(found_at, PARTS)
-        if decided.verdict == "undecided":
-            said = ", ".join(f"{one.low:.2f} to {one.high:.2f}" for one in found_at)
+    decided = {name: comparison.decides(found_at, PARTS) for name, found_at in measures.items()}
+    excluded = [one for one in decided.values() if one.verdict == "excluded"]  # which decides, whatever the other says
+    for name, one in decided.items():
+        if one.verdict == "undecided" and not excluded:
+            said = ", ".join(f"{one.low:.2f} to {one.high:.2f}" for one in measures[name])
             pytest.skip(f"{name}: the order depends on the temperature, which our text of the paper lost ({said})")
-        finding(decided.interval, (None, 0), data=source, **runs.stated)
+    for one in excluded or decided.values():
+        finding(one.interval, (None, 0), data=source, **runs.stated)
 
 
 @pytest.mark.claim("perturb-vae-elbo", shows="counterexample", evidence="quadrature")

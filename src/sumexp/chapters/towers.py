@@ -146,8 +146,7 @@ SCHEMES: dict[str, Loss] = {
 def train(setting: Setting, scheme: str, truth: World, seed: int) -> Towers:
     """Adam on fresh pairs: the same pairs and first weights for each scheme of a seed.
 
-    Item biases start at log q, or at 0 if no log q is subtracted: in either case the served score starts at the
-    popularity.
+    Item biases start at log q, or at 0 if no log q is subtracted.
     """
     checks.choice("scheme", scheme, SCHEMES)
     pairs, draws = (torch.Generator().manual_seed(2 * seed + i) for i in range(2))
@@ -223,10 +222,10 @@ def predicted_kls(setting: Setting, scheme: str, seed: int = 0, contexts: int = 
     """KL of the exact minimum with free scores, of each of the first few contexts, for a scheme in :data:`THEORY`."""
     checks.choice("scheme", scheme, THEORY)
     truth = world(setting, torch.Generator().manual_seed(seed))
-    positive, negative, hits = THEORY[scheme]
-    loss = multiset_losses(
-        truth.log_q, setting.batch - 1, (positive * truth.log_q, -negative * truth.log_q), hits, tol=1e-9
-    )
-    rows = truth.log_p[:contexts]
-    scores = [minimiser(loss, row.exp(), tol=1e-6) for row in rows]
+    (positive, negative, hits), rows = THEORY[scheme], truth.log_p[:contexts]
+    scores = rows - (1 - positive) * truth.log_q  # with hits kept, for every m
+    if hits == "mask":
+        parts = positive * truth.log_q, -negative * truth.log_q
+        loss = multiset_losses(truth.log_q, setting.batch - 1, parts, hits, tol=1e-6)
+        scores = torch.stack([minimiser(loss, row.exp(), tol=1e-4) for row in rows])
     return [of_scores(one[None], replace(truth, log_p=row[None]))["kl"] for one, row in zip(scores, rows, strict=True)]

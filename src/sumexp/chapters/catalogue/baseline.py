@@ -29,7 +29,7 @@ class Baseline:
 def judge(
     config: Baseline, /, *, device: str = "cpu", progress: Progress = iter, checkpoint: Checkpoint = NO_CHECKPOINT
 ) -> Result:
-    """The ``recall`` at 20 of the list [5], the rows of `training.JUDGED`."""
+    """The ``recall`` at 20 of the list [5], the rows of `training.JUDGED`; equal items are in random order."""
     return Result({"recall": popular(load(config.source, config.users, config.least, config.seed))})
 
 

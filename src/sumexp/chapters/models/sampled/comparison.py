@@ -43,7 +43,7 @@ def mean(errors: Values, members: NDArray[np.bool_] | None = None) -> Values:
 def order(predicted: Mapping[Key, float], measured: Mapping[Key, ArrayLike], tie: float = 1e-3) -> Interval:
     """Kendall's tau-b of the predicted order of the methods and the measured order of each seed.
 
-    A larger prediction means a smaller error [seeds]; predictions closer than ``tie`` are a tie.
+    A larger prediction means a smaller error [seeds]; predictions are rounded to multiples of ``tie``.
     """
     rounded = np.round(np.array(list(predicted.values())) / tie)
     return intervals.agreement(-rounded, np.array([measured[method] for method in predicted]))
