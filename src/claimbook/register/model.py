@@ -163,13 +163,16 @@ class Test(BaseModel, extra="forbid", frozen=True):
         return self.test.rpartition("::")[2]
 
     @property
-    def found(self) -> str:
-        """Its outcome or, if it passed: ``excluded`` if any finding is, ``shown`` if all are, else ``undecided``."""
+    def result(self) -> str:
+        """Its outcome or, if no case failed: ``excluded`` if any finding is; if all passed ``shown`` or ``undecided``.
+
+        ``shown`` takes all findings.
+        """
         verdicts = {finding.verdict for finding in self.findings}
+        if self.outcome != "failed" and "excluded" in verdicts:
+            return "excluded"
         if self.outcome != "passed":
             return self.outcome
-        if "excluded" in verdicts:
-            return "excluded"
         return "shown" if verdicts <= {"shown"} else "undecided"
 
 

@@ -116,12 +116,12 @@ def _measured(claim: Claim, tests: Sequence[Test]) -> str:
 
 
 def _why_open(claim: Claim, tests: Sequence[Test], deciding: Sequence[Test]) -> str:
-    undecided = [test for test in deciding if test.evidence != "kernel" and test.found in ("skipped", "undecided")]
+    undecided = [test for test in deciding if test.evidence != "kernel" and test.result in ("skipped", "undecided")]
     elsewhere = {finding.data or "no data set" for test in tests if test not in deciding for finding in test.findings}
-    if any(test.found == "shown" for test in deciding):
+    if any(test.result == "shown" for test in deciding):
         reason = f"{', '.join(map(_named, undecided))} decided nothing" if undecided else "a test of it has not run"
         return f"shown in part: {reason} in this build"
-    if measured := [_named(test) for test in undecided if test.found == "undecided"]:
+    if measured := [_named(test) for test in undecided if test.result == "undecided"]:
         return f"nothing is decided: {', '.join(measured)}"
     if elsewhere:
         return f"measured on {', '.join(sorted(elsewhere))} only, and it speaks of {', '.join(claim.data)}"
@@ -137,9 +137,9 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
         test for test in tests if not claim.data or all(finding.data in claim.data for finding in test.findings)
     ]
     failed = [test for test in tests if test.outcome == "failed"]
-    excluded = [test for test in deciding if test.found == "excluded"]
-    shown = {test.shows for test in deciding if test.found == "shown"}
-    parts = {test.found for test in deciding if test.evidence != "kernel"}  # which repeats what another test shows
+    excluded = [test for test in deciding if test.result == "excluded"]
+    shown = {test.shows for test in deciding if test.result == "shown"}
+    parts = {test.result for test in deciding if test.evidence != "kernel"}  # which repeats what another test shows
     others = {
         "failing": failed,
         "lost": claim.lost,
@@ -167,7 +167,7 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
 
 def _faults(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Iterator[str]:
     """What is wrong with a claim and its tests taken together."""
-    passed = {test.shows: test.test for test in tests if test.found == "shown"}
+    passed = {test.shows: test.test for test in tests if test.result == "shown"}
     if {"statement", "counterexample"} <= passed.keys():
         yield f"{passed['statement']} shows it, {passed['counterexample']} refutes it: one of the two markers is wrong"
     for test in tests:

@@ -75,6 +75,7 @@ ROWS = {
     "an experiment that shows no difference that counts": (TESTED, [NO_DIFFERENCE], "open"),
     "an experiment, of whose parts one shows no difference": (TESTED, [MEET, NO_DIFFERENCE], "open"),
     "one part away from the paper": (TESTED, [MISS, UNDECIDED], "not reproduced"),
+    "one case away from the paper, another skipped": (TESTED, [MISS | {"outcome": "skipped"}], "not reproduced"),
     "a proof beside an experiment that decided nothing": (TESTED, [shown("statement", "proof"), UNDECIDED], "open"),
     "a proof, and the kernel is not here": (TESTED, [shown("statement", "proof"), NO_KERNEL], "holds"),
     "a correction of which a part decided nothing": (CORRECTED, [*BOTH, UNDECIDED | {"shows": "correction"}], "open"),
