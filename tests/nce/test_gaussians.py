@@ -32,6 +32,7 @@ def test_the_mutual_information_in_closed_form() -> None:
     assert gaussians.mutual_information(128, 0.5) == pytest.approx(-64 * log(3 / 4), rel=1e-15)
     assert gaussians.mutual_information(1, 0.6) == pytest.approx(-log(0.8), rel=1e-15)
     assert gaussians.mutual_information(7, 0.0) == 0
+    assert gaussians.mutual_information(2, 0.999999) == pytest.approx(-log(1 - 0.999999) - log(1.999999), rel=1e-15)
 
 
 @settings(deadline=None)
@@ -119,12 +120,10 @@ def test_a_small_case_is_learned() -> None:
     Above the optimal bound by 5 standard errors: false alarm below 1e-6.
     """
     best = gaussians.optimal_bound(4, 0.8, 16, nodes=200)
-    got = gaussians.train(TINY)
-    arrays, metrics = got.arrays, got.metrics
+    arrays, metrics = (got := gaussians.train(TINY)).arrays, got.metrics
     value, error = metrics["test_0"], arrays["test"].std() / sqrt(50)
     assert 0.6 * best < value < min(best, log(16)) + 5 * error
-    got = gaussians.train(replace(TINY, estimator="doe"))
-    arrays, metrics = got.arrays, got.metrics
+    arrays, metrics = (got := gaussians.train(replace(TINY, estimator="doe"))).arrays, got.metrics
     error = gaussians.estimates(arrays["test"]).std() / sqrt(50)
     estimate = metrics["test_0"] - metrics["test_1"]
     assert abs(estimate - gaussians.mutual_information(4, 0.8)) < 0.1 + 5 * error
