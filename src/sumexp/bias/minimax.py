@@ -138,7 +138,7 @@ def lower_bound(values: Sequence[Fraction], k: int) -> Fraction:
     Raises:
         ValueError: unless 0 <= k < n and each value is from 0 to 1.
     """
-    values, n = [exact(value) for value in values], len(values) - 1
+    n = len(values) - 1
     fewer_reads(n, k)
     if not all(0 <= value <= 1 for value in values):
         raise ValueError("a value is not from 0 to 1; give those of the softmax, as cube_values does")
@@ -181,7 +181,7 @@ def _weights(nodes: Sequence[int]) -> tuple[Fraction, ...]:
 
 
 def _functional(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
-    return sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0))
+    return sum((w * exact(values[t]) for w, t in zip(weights, nodes, strict=True)), Fraction(0))
 
 
 def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> list[Fraction]:
