@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sumexp._checks import ids, typed
+from sumexp._checks import ids, typed, widest
 from sumexp.expectations import rule, with_replacement
 from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
@@ -159,7 +159,7 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
     """
     log_noise = checked_law(log_q, scores)
     drawn = log_noise > -math.inf
-    logits = torch.where(drawn, torch.where(drawn, scores.to(torch.float64), 0.0) + log_noise, -math.inf)
+    logits = torch.where(drawn, torch.where(drawn, widest(scores), 0.0) + log_noise, -math.inf)
     highest = logits.detach().amax(-1)
     if not bool(torch.isfinite(highest).all()):
         x = (~torch.isfinite(highest)).nonzero()[0].tolist()
