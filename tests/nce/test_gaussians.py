@@ -75,10 +75,8 @@ def test_the_optimal_bound_lies_below_both_and_rises_with_n(dim: int, rho: float
 
 
 def test_the_published_task_at_its_best() -> None:
-    """I is 18.4 nats, but with N = 128 even the optimal critic's bound is log 128 less a thousandth.
-
-    Half the nodes change nothing, and 200 batches agree within 5 standard errors (false alarm below 1e-6).
-    """
+    # I is 18.4 nats, but with N = 128 even the optimal critic's bound is log 128 less a thousandth. Half the nodes change
+    # nothing, and 200 batches agree within 5 standard errors (false alarm below 1e-6).
     best = gaussians.optimal_bound(128, 0.5, 128)
     assert best == pytest.approx(gaussians.optimal_bound(128, 0.5, 128, nodes=150), rel=1e-9)
     assert log(128) - 0.002 < best < log(128)
@@ -115,10 +113,7 @@ def test_both_families_are_those_of_torch_and_of_perturb() -> None:
 
 @pytest.mark.claim("nce-infonce-bound", shows="statement", evidence="sampled")
 def test_a_small_case_is_learned() -> None:
-    """The critic comes near the optimal bound from below, the difference of entropies near I from either side.
-
-    Above the optimal bound by 5 standard errors: false alarm below 1e-6.
-    """
+    """The critic nears the optimal bound from below (5 standard errors, false alarm 1e-6), the difference I."""
     best = gaussians.optimal_bound(4, 0.8, 16, nodes=200)
     arrays, metrics = (got := gaussians.train(TINY)).arrays, got.metrics
     value, error = metrics["test_0"], arrays["test"].std() / sqrt(50)
