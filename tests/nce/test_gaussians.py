@@ -75,7 +75,7 @@ def test_the_optimal_bound_lies_below_both_and_rises_with_n(dim: int, rho: float
 
 
 def test_the_published_task_at_its_best() -> None:
-    # I is 18.4 nats, but with N = 128 even the optimal critic's bound is log 128 less a thousandth. Half the nodes change
+    # I is 18.4 nats, but with N = 128 even the optimal bound is log 128 less a thousandth. Half the nodes change
     # nothing, and 200 batches agree within 5 standard errors (false alarm below 1e-6).
     best = gaussians.optimal_bound(128, 0.5, 128)
     assert best == pytest.approx(gaussians.optimal_bound(128, 0.5, 128, nodes=150), rel=1e-9)
