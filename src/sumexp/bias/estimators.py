@@ -190,10 +190,11 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
 
     For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{j_{l-1}} - v_{j_l}`.
 
-    ``log_a`` [..., n] are logits of the negatives minus that of the target, ``tol`` is the relative error of each v.
+    ``log_a`` [..., n] are logits of the negatives minus that of the target, ``tol`` is the relative error of each v,
+    next to what rounding log a + log(n/j) changes if all negatives are nearly equal.
 
     Raises:
-        ValueError: if the schedule is antithetic, or is for another n.
+        ValueError: if the schedule is antithetic, or is for another n, or the largest sum of a exceeds e^700.
     """  # noqa: D415
     if schedule.antithetic:
         raise ValueError("the formula needs plain differences; take moments (small n) or two_valued_moments")

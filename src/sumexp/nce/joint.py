@@ -85,10 +85,10 @@ class Joint:
     @cached_property
     def mutual_information(self) -> Tensor:
         r""":math:`I(X,Y) = \sum_{xy}\mathrm{pop}(x,y)\,\mathrm{pmi}(x,y)`, in nats; a scalar."""
-        return self.x @ kl(self.y_given_x, self.y, self.y - self.y_given_x)
+        return self.x @ _kl(self.y_given_x, self.y, self.y - self.y_given_x)
 
 
-def kl(p: Tensor, m: Tensor, change: Tensor) -> Tensor:
+def _kl(p: Tensor, m: Tensor, change: Tensor) -> Tensor:
     r"""KL(p||m) over the last dimension, for m > 0 wherever p > 0; ``change`` is m - p, which sums to 0.
 
     So :math:`\sum m-p-p\log(m/p)`, whose terms are nearly their squares' if m is near p. With v = (m - p)/(m + p)

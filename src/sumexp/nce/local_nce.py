@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 
 from sumexp._checks import typed
 from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
-from sumexp.nce.joint import Joint, kl
+from sumexp.nce.joint import Joint, _kl
 
 LARGEST = math.log(torch.finfo(torch.float64).max)
 
@@ -98,7 +98,7 @@ def divergences(joint: Joint, n: int, log_q: Tensor | None = None) -> Divergence
     check_candidates(n)
     p, q = joint.y_given_x, noise(joint, log_q).exp().expand(joint.shape)
     mixture = (p + (n - 1) * q) / n
-    return Divergences(joint.x @ kl(p, mixture, (n - 1) / n * (q - p)), joint.x @ kl(q, mixture, (p - q) / n))
+    return Divergences(joint.x @ _kl(p, mixture, (n - 1) / n * (q - p)), joint.x @ _kl(q, mixture, (p - q) / n))
 
 
 @typed
