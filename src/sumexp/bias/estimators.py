@@ -89,7 +89,7 @@ def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
     r"""Levels 1, 2, 4, ..., n, :math:`s_l = 2^{-rl}`: :math:`1+\frac12\log_2 n` reads at r = 1, under 2.3 at r = 3/2.
 
     Raises:
-        ValueError: if n is no power of two (pad with negatives a = 0), or the rate r is negative or not finite.
+        ValueError: if n is no power of two (pad with negatives a = 0), or r is negative or so large that an s_l is 0.
     """
     n = whole("n", n, 1)
     if n & (n - 1):

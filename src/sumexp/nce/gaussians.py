@@ -61,7 +61,7 @@ def info_nce_value(scores: Tensor) -> Tensor:
     Raises:
         ValueError: if the scores are not [..., N, N] with N >= 1, or one is not finite.
     """
-    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or not scores.numel():
+    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or not scores.shape[-1]:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; a batch has [..., N, N], N >= 1")
     if not scores.is_floating_point() or not checks.read(scores.isfinite().all(), default=1)[0]:
         raise ValueError(f"scores are {scores.dtype}, or one is infinite; give finite floating-point scores")

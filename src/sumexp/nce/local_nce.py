@@ -108,7 +108,7 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     Where q(y) = 0 it is 0.
 
     Raises:
-        ValueError: if a score is NaN, or +inf where q(y) > 0.
+        ValueError: if a score is NaN, or +inf where q(y) > 0, or a result exceeds double precision.
 
     Source: Stratos, section 2.2.
     """
