@@ -41,7 +41,7 @@ def test_the_value_is_log_n_minus_the_loss_and_at_most_log_n(n: int, scale: floa
     """The second way: `sumexp.functional.info_nce`, which takes a positive and its negatives apart."""
     scores = scale * torch.randn(3, n, n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     value = gaussians.info_nce_value(scores)
-    assert bool((value <= log(n)).all()) and gaussians.info_nce_value(scores[:0]).shape == (0,)
+    assert (bool((value <= log(n)).all()), gaussians.info_nce_value(scores[:0]).shape) == (True, (0,))
     for batch, got in zip(scores, value, strict=True):
         loss = functional.info_nce(batch.diagonal(), off_diagonal(batch))
         assert got.item() == pytest.approx(log(n) - loss.item(), rel=1e-12, abs=1e-12)
