@@ -23,7 +23,7 @@ sides = st.tuples(st.fractions(Q(1, 20), 10, max_denominator=20), st.fractions(Q
 def adaptive(history: History) -> Mapping[int | None, Fraction]:
     """Reads negative 0 or 1; after a large value it reads 2 and stops, else it may go on to 3, never all four."""
     if not history:
-        return {0: Q(1, 3), 1: Q(2, 3)}
+        return {0: Q(1, 3), 1: Q(2, 3), None: Q(0)}
     index, value = history[-1]
     if len(history) == 1:
         return {2: Q(1)} if value > 2 else {3: Q(3, 4), None: Q(1, 4)}

@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import mpmath
+import numpy as np
 import pytest
 import sympy as sp
 import torch
@@ -17,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sumexp.bias import estimators, minimax
+from sumexp.bias import certificates, estimators, minimax, proof
 from sumexp.bias.rational import softmax
 from tests.exact import log_of
 
@@ -95,9 +96,9 @@ def test_padding_with_negatives_that_do_not_exist_changes_nothing() -> None:
 
 @pytest.mark.parametrize("schedule", [estimators.dyadic(8, 1), estimators.dyadic(8, 1.5, False), HALVES])
 def test_two_valued_recursion_equals_the_enumeration(schedule: estimators.Schedule) -> None:
-    for count in range(0, schedule.n + 1, 2):
-        a = (Q(9, 2),) * count + (Q(1, 3),) * (schedule.n - count)
-        assert estimators.two_valued_moments(schedule, Q(9, 2), Q(1, 3), count) == estimators.moments(schedule, a)
+    for count, low in product(range(0, schedule.n + 1, 2), (Q(1, 3), 0)):
+        a = (Q(9, 2),) * count + (low,) * (schedule.n - count)
+        assert estimators.two_valued_moments(schedule, Q(9, 2), low, count) == estimators.moments(schedule, a)
 
 
 @pytest.mark.parametrize("n", [64, 1024, 4096])
@@ -110,6 +111,17 @@ def test_spike_has_a_variance_of_order_n_to_the_rate(n: int, rate: float, consta
     # Among negatives that sum to 1 the spike moves F by 1/2, not 1: a quarter of the variance.
     _, among = estimators.two_valued_moments(estimators.dyadic(n, rate), 10**6, Q(1, n), 1)
     assert float(among / variance) == pytest.approx(1 / 4, abs=0.06 if n == 64 else 0.005)
+
+
+def test_numbers_of_numpy_and_floats_are_exact_too() -> None:
+    # 64 bits do not hold these numerators; 0.3 is the fraction next to 3/10 in double precision.
+    one, two, k = np.int64(1), np.int64(2), np.int64(12)
+    assert certificates.cube_difference(20, one, two) == certificates.cube_difference(20, 1, 2)
+    assert minimax.cube(20, 10, one, two) == minimax.cube(20, 10, 1, 2)
+    assert proof.contradiction(np.int64(30), k) == proof.contradiction(30, 12)
+    assert minimax.lower_bound([1.0, 0.3, 0.0], 1) == (Q(1) - 2 * Q(0.3)) / 4
+    schedule = estimators.Schedule((one, two), (one, np.float32(0.5)))  # type: ignore[arg-type]
+    assert estimators.moments(schedule, (one, two)) == estimators.moments(estimators.roulette((1, Q(1, 2))), (1, 2))
 
 
 def test_all_or_nothing_is_unbiased_and_far_above_the_bound() -> None:

@@ -58,9 +58,8 @@ def test_a_batch_of_rows_and_no_gradient_into_the_proposal() -> None:
     rows = torch.stack([LOGITS, 2 * LOGITS])
     proposal = LOGITS.clone().requires_grad_()
     both = sampled_bias(rows, 0, 2, proposal)
-    one = sampled_bias(rows[1], 0, 2, proposal)
     assert both.value.shape == (2,)
-    assert torch.allclose(both.gradient[1], one.gradient, atol=1e-13)
+    assert torch.allclose(both.gradient[1], sampled_bias(rows[1], 0, 2, proposal).gradient, atol=1e-13)
     assert proposal.grad is None
 
 

@@ -112,6 +112,8 @@ def test_the_posterior_in_floating_point_agrees_with_enumeration(q: list[Fractio
     for (i, (x, ys)), probability in rational.posterior(rational.global_law(P, q, n)).items():
         got = global_nce.posterior(joint_of(P), x, torch.tensor(ys), log_of(q))
         assert got[i].item() == pytest.approx(float(probability), rel=1e-14)
+    many = global_nce.posterior(joint_of(P), 1, (torch.arange(10**5) > 0).long(), log_of(q))
+    assert many[0].item() == pytest.approx(1 / (1 + (10**5 - 1) * P[1][1] / P[1][0] * q[0] / q[1]), rel=1e-14, abs=0)
     batch = global_nce.posterior(joint_of(P), torch.tensor([0, 1]), torch.tensor([[0, 1], [0, 1]]), log_of(q))
     assert batch.shape == (2, 2)
     assert torch.allclose(batch.sum(1), torch.ones(2, dtype=torch.float64))
@@ -223,10 +225,8 @@ def test_the_gradient_agrees_with_that_of_the_enumerated_loss(n: int) -> None:
     scores = logs([[Q(1, 10), Q(1), Q(7)], [Q(3), Q(10), Q(1, 5)]])
     exact, summed = scores.clone().requires_grad_(), scores.clone().requires_grad_()
     law = rational.global_law(P, NOISE, n)
-    brute = torch.stack(
-        [-float(mass) * torch.log_softmax(summed[x, list(ys)], 0)[i] for (i, (x, ys)), mass in law.items()]
-    ).sum()
-    (expected,) = torch.autograd.grad(brute, summed)
+    terms = [-float(mass) * torch.log_softmax(summed[x, list(ys)], 0)[i] for (i, (x, ys)), mass in law.items()]
+    (expected,) = torch.autograd.grad(torch.stack(terms).sum(), summed)
     (got,) = torch.autograd.grad(global_nce.cross_entropy(joint, exact, n, q), exact)
     assert torch.allclose(got, expected, atol=1e-13)
     assert got.sum(1).abs().max() < 1e-13  # a constant added to the scores of one x changes nothing
@@ -378,6 +378,6 @@ def test_uniform_noise_needs_no_correction() -> None:
     s, classes, rest = sp.symbols("s K rest", positive=True)  # rest: the sum of the other e^s(x, y')
     corrected = sp.exp(s + sp.log(1 / classes)) / (sp.exp(s + sp.log(1 / classes)) + rest / classes)
     assert sp.simplify(corrected - sp.exp(s) / (sp.exp(s) + rest)) == 0
-    scores = torch.tensor([[0.5, -1.0, 2.0]], dtype=torch.float64)
     uniform = torch.full((3,), -math.log(3), dtype=torch.float64)
-    assert torch.allclose(global_nce.recover(scores, uniform), torch.softmax(scores, 1), atol=1e-15)
+    for scores in torch.tensor([[0.5, -1.0, 2.0]], dtype=torch.float64), torch.tensor([[20_000_001, 20_000_000, 0]]):
+        assert torch.allclose(global_nce.recover(scores, uniform), torch.softmax(scores.double(), 1), atol=1e-15)

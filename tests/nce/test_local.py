@@ -154,10 +154,13 @@ def test_lemma_2_1_in_exact_numbers(count: int, table: Table, law: list[Fraction
 @pytest.mark.parametrize("count", [2, 7, 1000, 10**6, 10**12])
 @pytest.mark.parametrize("law", [NOISE, NARROW])
 def test_entropy_and_divergences_agree_beyond_enumeration(count: int, law: list[Fraction]) -> None:
-    true, false = local_nce.divergences(joint_of(P), count, log_of(law))
+    log_q = log_of(law).requires_grad_()
+    true, false = local_nce.divergences(joint_of(P), count, log_q)
     constant = math.log(count) + (count - 1) * math.log1p(1 / (count - 1))
-    expected = constant - true.item() - (count - 1) * false.item()
-    assert local_nce.entropy(joint_of(P), count, log_of(law)).item() == pytest.approx(expected, rel=1e-12)
+    expected, entropy = constant - true - (count - 1) * false, local_nce.entropy(joint_of(P), count, log_q)
+    assert entropy.item() == pytest.approx(expected.item(), rel=1e-12)
+    slopes = [torch.autograd.grad(value, log_q)[0] for value in (entropy, expected)]
+    torch.testing.assert_close(*slopes, rtol=1e-6, atol=1e-6)
     near = local_nce.divergences(joint_of([[Q(3, 4), Q(1, 4)]]), count, log_of([Q(1, 2)] * 2))  # M = 1/2 +- 1/(4n)
     assert near.noise.item() == pytest.approx(-math.log1p(-1 / (4 * count**2)) / 2, rel=1e-12, abs=0)
 

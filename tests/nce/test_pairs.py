@@ -64,6 +64,7 @@ def test_with_hits_among_the_negatives_calibrated_becomes_too_small() -> None:
     assert torch.allclose(got.exp(), P * 4 / 3)
     assert ((got.sigmoid() < P) == (P > 1 / 4)).all()
     many = torch.cat([torch.tensor([0.5], dtype=torch.float64), torch.full((9999,), 0.5 / 9999, dtype=torch.float64)])
+    assert torch.allclose(gbce(many.log(), 1, 1.0).sigmoid(), many, rtol=1e-14, atol=0)
     sigma = gbce(many.log(), 100, 1.0, "all").sigmoid()
     assert sigma[0].item() == pytest.approx(1 / 3, abs=1e-4)
     assert sigma[0] < many[0]
@@ -140,6 +141,7 @@ def test_minus_ten_is_close_to_the_prior_of_large_batches() -> None:
     assert math.exp(10) + 1 == pytest.approx(22_027, abs=1)
     assert all(constant_loss(-10.0, batch) < 1.01 * best(batch) for batch in (16_384, 32_768))
     assert constant_loss(0.0, 32_768) > 1000 * best(32_768)
+    assert constant_loss(21.0, 3) == pytest.approx(42 + 3 * math.log1p(math.exp(-21)), rel=1e-15)
     assert constant_loss(-10.0, 512) / best(512) == pytest.approx(1.385, abs=0.001)
     assert constant_loss(-10.0, 1 << 20) / best(1 << 20) == pytest.approx(3.876, abs=0.001)
     b, batch = sp.symbols("b B", positive=True)

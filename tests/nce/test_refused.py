@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sumexp.nce import Joint, families, global_nce, gradient, local_nce, pairs, rational
+from sumexp.nce import Joint, families, gaussians, global_nce, gradient, local_nce, pairs, rational
 from tests.exact import vector
 
 Q = Fraction
@@ -36,6 +36,7 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: Joint(vector([0.5, 0.4])), r"p sums to 0.9, not 1; normalise it"),
     (lambda: Joint(vector([0.5, 0.5], [0.0, 0.0])), r"row 1 is all zero; drop every x that never occurs \(1 of them\)"),
     (lambda: Joint.from_counts(torch.tensor([[1, -2]])), r"counts\[0, 1\] is -2.0"),
+    (lambda: Joint.from_counts(torch.tensor([[1.0, 1j]])), "counts is torch.complex64"),
     (lambda: GLOBAL(JOINT, vector([0.0, 800.0, 0.0], [0.0, 0.0, 0.0]), 2), "below 700"),
     (lambda: global_nce.bound(JOINT, SCORES, []), "n is 0; it must be a whole number from 2"),
     (lambda: candidates(2, [0, 1]), "a value of x is 2; the 2 classes are 0..1"),
@@ -44,8 +45,13 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: candidates(torch.tensor([0, 1, 1]), [[0, 1], [1, 0]]), r"x \(3,\) and ys"),
     (lambda: global_nce.recover(torch.full((2, 3), -INF), LOG_Q), r"row \[0\] where q\(y\) > 0 is -inf"),
     (lambda: global_nce.recover(torch.tensor(1.0), LOG_Q), r"scores is one number; it must be \[..., classes\]"),
+    (lambda: local_nce.recover(torch.tensor(1.0), 3, LOG_Q), "scores is one number"),
     (lambda: local_nce.recover(vector(0.0, INF, 0.0), 3, LOG_Q), "NaN or .inf where"),
     (lambda: gradient.rational_expected_gradient([Q(1)] * 3, 0, [Q(0), Q(1), Q(0)], 1), "positive on all classes but"),
+    (lambda: gradient.rational_gradient([Q(1)] * 3, -1), "target is -1; it must be a whole number from 0 to 2"),
+    (lambda: gradient.rational_best_noise([Q(1)] * 3, -1), "target is -1"),
+    (lambda: gaussians.GaussianConfig(estimator="CPC"), "estimator is 'CPC'; it must be one of cpc, doe"),  # type: ignore[arg-type]
+    (lambda: gaussians.optimal_bound(1, 1e-6, 2, 4), "rho is 1e-06; SciPy.* of size 5e-05 or more"),
     (lambda: families.scores(SCORES, vector(1.0)), r"features is \(2, 3\)"),
     (lambda: families.scores(FEATURES, vector(1.0, 2.0)), r"theta is \[1.0, 2.0\]; it must be \[1\]"),
     (lambda: families.tilted(FEATURES, vector(1.0), vector(1.0), LOG_Q), r"x has shape \(1,\)"),
@@ -54,6 +60,7 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: pairs.gbce("values", 3, 0.5), "log_p is 'values'"),  # type: ignore[arg-type]
     (lambda: pairs.gbce(LOG_Q, 1, 1.5), "t is 1.5"),
     (lambda: pairs.gbce(vector(0.0), 1, 1.0), "two classes or more"),
+    (lambda: pairs.constant_loss(NAN, 2), "bias is nan"),
     (lambda: rational.log(0), "positive rational"),
 ])  # fmt: skip
 def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:

@@ -53,13 +53,14 @@ def proved(names: tuple[str, ...], folder: Path) -> None:
     module = names[0].split(".")[0]
     text = (PROOFS / f"{module}.v").read_text("utf-8")
     assert not re.search(r"\b(Admitted|admit|Axiom|Parameter|Conjecture|Hypothesis|Variable)\b", text)
-    asked = "".join(f"Check {one}.\nPrint Assumptions {one}.\n" for one in (name.split(".")[1] for name in names))
+    own = {name.split(".")[1]: STATEMENTS[name] for name in names}
+    asked = "".join(f"Check {one}.\nPrint Assumptions {one}.\n" for one in own)
     (folder / f"{module}.v").write_text(f"{text}\n{asked}")
-    said = " ".join(coq(folder / f"{module}.v").split())
-    for name in names:
-        own = name.split(".")[1]
-        assert f"{own} : {STATEMENTS[name]} Axioms:" in said, said
-    assert set(re.findall(r"(\w+\.\w+) :", said)) <= AXIOMS
+    printed = coq(folder / f"{module}.v")
+    for one, statement in own.items():
+        assert f"{one} : {statement} Axioms:" in " ".join(printed.split()), printed
+    named = {line.split()[0] for line in printed.splitlines() if line[:1].strip()}  # types are indented
+    assert named <= {"Axioms:", *own, *AXIOMS}
 
 
 @with_coq
@@ -81,13 +82,17 @@ def test_info_nce_never_exceeds_log_n(tmp_path: Path) -> None:
 
 
 @with_coq
-def test_a_false_theorem_is_refused(tmp_path: Path) -> None:
-    false = (
-        (PROOFS / "ranking.v").read_text("utf-8").replace("<= / rank target others.", "<= / (1 + rank target others).")
-    )
-    (tmp_path / "ranking.v").write_text(false)
-    with pytest.raises(AssertionError, match="Error"):
-        coq(tmp_path / "ranking.v")
+@pytest.mark.parametrize("right,wrong,said", [
+    ("<= / rank target others.", "<= / (1 + rank target others).", "Error"),
+    ("Lemma rank_at_least_one", "Axioms rank_at_least_one : forall x y, 1 <= rank x y. Lemma spare", "rank_at_least"),
+])  # fmt: skip
+def test_what_is_false_or_assumed_is_refused(
+    right: str, wrong: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ranking.v").write_text((PROOFS / "ranking.v").read_text("utf-8").replace(right, wrong))
+    monkeypatch.setattr(f"{__name__}.PROOFS", tmp_path)
+    with pytest.raises(AssertionError, match=said):
+        proved(("ranking.reciprocal_rank",), tmp_path)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 9])

@@ -12,6 +12,7 @@ skipped, the difference over all n + 1 exponentials is not zero where :math:`u_i
 """
 
 import math
+import numbers
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from fractions import Fraction
 from itertools import product
 
 from sumexp._checks import typed
-from sumexp.bias.rational import Point, Rational, box, softmax
+from sumexp.bias.rational import Point, Rational, box, exact, softmax
 from sumexp.bias.reading import History, Scheme, describe, distinct, outcomes
 
 MOST_CORNERS = MOST_SIDES = 2**14
@@ -32,9 +33,9 @@ class Certificate:
 
     lower: Point
     upper: Point
-    value: Fraction  # the functional of the target, not zero; for ``log`` the rational r != 1 whose logarithm it is
-    difference: float  # the same in floating point
-    bias: float  # |difference| / 2^n, the least bias of an estimator of the scheme at its worst corner
+    value: Fraction  # the functional of the target, not zero; for ``log`` the rational r != 1 with functional -log r
+    difference: float  # the functional in floating point
+    bias: float  # |difference| / 2^n; every estimator of the scheme has at least this bias at some corner
     histories: int  # the number checked; the functional is exactly zero on the probability of each
 
 
@@ -55,8 +56,16 @@ def corners(lower: Sequence[Rational], upper: Sequence[Rational]) -> Iterator[tu
 def mixed_difference(
     target: Callable[[Point], Fraction], lower: Sequence[Rational], upper: Sequence[Rational]
 ) -> Fraction:
-    r""":math:`\Delta G = \sum_A (-1)^{n-|A|} G(a^A)` of any function on the corners, exactly."""
-    return sum((sign * target(point) for sign, point in corners(lower, upper)), Fraction(0))
+    r""":math:`\Delta G = \sum_A (-1)^{n-|A|} G(a^A)` of any function on the corners, exactly.
+
+    Raises:
+        ValueError: if a value of the function is no rational number, or the box is invalid or too large.
+    """
+    values = [(sign, target(point)) for sign, point in corners(lower, upper)]
+    for _, value in values:
+        if not isinstance(value, numbers.Rational):
+            raise ValueError(f"the target is {value!r} at a corner; give a Fraction: rounding has a difference too")
+    return sum((sign * exact(value) for sign, value in values), Fraction(0))
 
 
 def log_difference(lower: Sequence[Rational], upper: Sequence[Rational]) -> Fraction:
@@ -109,7 +118,7 @@ def certify(
 
     Raises:
         ValueError: if the scheme may read all n negatives, the target's difference vanishes on this box (as it can for
-            a negative's softmax), or the box is invalid or too large.
+            a negative's softmax), a value of the target is no rational number, or the box is invalid or too large.
     """
     differences = annihilated(scheme, lower, upper)
     for history, difference in differences.items():

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from sumexp import expectations
-from sumexp._checks import attributes, typed, whole
-from sumexp.bias.rational import Point, Rational, positive
+from sumexp._checks import argument, attributes, typed, whole
+from sumexp.bias.rational import Point, Rational, exact, positive
 
 MOST_ORDERS = 50_000
 """The largest number of random orders that are enumerated."""
@@ -43,6 +43,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         attributes(self)
+        vars(self).update(levels=tuple(map(int, self.levels)), survival=tuple(map(exact, self.survival)))
         levels, survival = self.levels, self.survival
         if not levels or list(levels) != sorted(set(levels)) or levels[0] < 1:
             raise ValueError(f"levels are {levels}; they must be positive and increasing, the last one n")
@@ -80,7 +81,7 @@ def roulette(survival: Sequence[Rational]) -> Schedule:
     Raises:
         ValueError: if survival is empty, does not begin with 1, increases or reaches 0.
     """
-    return Schedule(tuple(range(1, len(survival) + 1)), tuple(Fraction(s) for s in survival))
+    return Schedule(tuple(range(1, len(survival) + 1)), tuple(map(exact, survival)))
 
 
 @typed
@@ -88,7 +89,7 @@ def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
     r"""Levels 1, 2, 4, ..., n, :math:`s_l = 2^{-rl}`: :math:`1+\frac12\log_2 n` reads at r = 1, under 2.3 at r = 3/2.
 
     Raises:
-        ValueError: if n is no power of two (pad with negatives a = 0), or the rate r is negative or not finite.
+        ValueError: if n is no power of two (pad with negatives a = 0), or r is negative or so large that an s_l is 0.
     """
     n = whole("n", n, 1)
     if n & (n - 1):
@@ -96,7 +97,7 @@ def dyadic(n: int, rate: float, antithetic: bool = True) -> Schedule:
     if not 0 <= rate < inf:
         raise ValueError(f"rate is {rate}; it must not be negative, nor infinite")
     depth = n.bit_length()
-    survival = tuple(Fraction(2.0 ** (-rate * l)) for l in range(depth))  # noqa: E741
+    survival = tuple(Fraction(2.0 ** (-float(rate) * l)) for l in range(depth))  # noqa: E741
     return Schedule(tuple(2**l for l in range(depth)), survival, antithetic)  # noqa: E741
 
 
@@ -189,15 +190,16 @@ def variance(schedule: Schedule, log_a: Tensor, tol: float = 1e-12) -> Tensor:
 
     For :math:`\mathbb E[D_l^2 + 2 D_l \sum_{m>l} D_m] = \mathbb E[D_l^2 + 2 D_l(F - F_{j_l})] = v_{j_{l-1}} - v_{j_l}`.
 
-    ``log_a`` [..., n] are logits of the negatives minus that of the target, ``tol`` is the relative error of each v.
+    ``log_a`` [..., n] are logits of the negatives minus that of the target, ``tol`` is the relative error of each v,
+    next to what rounding log a + log(n/j) changes if all negatives are nearly equal.
 
     Raises:
-        ValueError: if the schedule is antithetic, or is for another n.
+        ValueError: if the schedule is antithetic, or is for another n, or the largest sum of a exceeds e^700.
     """  # noqa: D415
     if schedule.antithetic:
         raise ValueError("the formula needs plain differences; take moments (small n) or two_valued_moments")
-    if log_a.shape[-1] != schedule.n:
-        raise ValueError(f"log_a has {log_a.shape[-1]} negatives, but the schedule is for n = {schedule.n}")
+    if log_a.shape[-1:] != (schedule.n,):
+        raise ValueError(f"log_a has shape {tuple(log_a.shape)}, but the schedule is for n = {schedule.n} negatives")
     if len(schedule.levels) == 1:
         return torch.zeros(log_a.shape[:-1], dtype=torch.float64, device=log_a.device)
     return roulette_variance(schedule, mean_square_errors(schedule.levels[:-1], log_a, tol))
@@ -212,7 +214,7 @@ def roulette_variance(schedule: Schedule, errors: Tensor) -> Tensor:
 @typed
 def two_valued_moments(schedule: Schedule, high: Rational, low: Rational, count: int) -> tuple[Fraction, Fraction]:
     """Exact mean and variance of T where ``count`` of the n entries of a are ``high`` and the others ``low``."""
-    (h,), (b,) = positive("high", [high]), positive("low", [low])
+    (h,), (b,) = positive("high", [high], zero=True), positive("low", [low], zero=True)
     n, levels = schedule.n, schedule.levels
     if not 0 <= count <= n:
         raise ValueError(f"count is {count}; of n = {n} negatives 0..{n} can be high")
@@ -282,7 +284,7 @@ def sample(
         device: of the results.
 
     Raises:
-        ValueError: if ``batch`` is negative, or ``read`` returns a wrong shape.
+        ValueError: if ``batch`` is negative, or ``read`` returns a wrong shape or, on a CPU, NaN.
     """
     if batch < 0:
         raise ValueError(f"batch is {batch}; it must not be negative")
@@ -295,6 +297,7 @@ def sample(
         rows = (last == place).nonzero().squeeze(-1)
         indices = distinct_indices(schedule.n, schedule.levels[place], len(rows), generator, device)
         log_a = read(rows, indices)
+        argument("what read returned", log_a, Tensor)
         if log_a.shape != indices.shape:
             raise ValueError(f"read returned shape {tuple(log_a.shape)} for indices {tuple(indices.shape)}; match them")
         value[rows] = _estimate(schedule, place, log_a.to(torch.float64))

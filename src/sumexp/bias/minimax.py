@@ -18,8 +18,8 @@ from math import comb, cos, lcm, pi, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from sumexp._checks import typed
-from sumexp.bias.rational import Point, Rational, box, fewer_reads, maximise, positive, softmax, subsets
+from sumexp._checks import typed, whole
+from sumexp.bias.rational import Point, Rational, box, exact, fewer_reads, maximise, positive, softmax, subsets
 
 MOST_CLASSES = 4096
 """The exact exchange takes seconds at n = 1,024 and minutes here."""
@@ -49,6 +49,7 @@ class Approximation:
 
     def polynomial(self, s: int) -> Fraction:
         """The best polynomial at a point of {0..n}."""
+        whole("s", s, 0, len(self.values) - 1)
         return self.values[s] - _errors(self.values, self.nodes, self.weights)[s]
 
 
@@ -180,7 +181,7 @@ def _weights(nodes: Sequence[int]) -> tuple[Fraction, ...]:
 
 
 def _functional(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> Fraction:
-    return sum((w * values[t] for w, t in zip(weights, nodes, strict=True)), Fraction(0))
+    return sum((w * exact(values[t]) for w, t in zip(weights, nodes, strict=True)), Fraction(0))
 
 
 def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[Fraction]) -> list[Fraction]:
@@ -193,12 +194,12 @@ def _errors(values: Sequence[Fraction], nodes: Sequence[int], weights: Sequence[
     whole = [term.numerator * (common // term.denominator) for term in terms]
     errors = []
     at_node = dict(zip(nodes, levels, strict=True))
-    for s, exact in enumerate(values):
+    for s, value in enumerate(values):
         if s in at_node:
             errors.append(at_node[s])
             continue
         full = prod(s - t for t in nodes)
-        errors.append(exact - Fraction(sum(w * (full // (s - t)) for w, t in zip(whole, nodes, strict=True)), common))
+        errors.append(value - Fraction(sum(w * (full // (s - t)) for w, t in zip(whole, nodes, strict=True)), common))
     return errors
 
 

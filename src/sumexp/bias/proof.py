@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import comb, perm, prod
 
-from sumexp.bias.rational import Rational, fewer_reads
+from sumexp.bias.rational import Rational, exact, fewer_reads
 
 
 def coefficients(n: int, k: int) -> list[list[Fraction]]:
@@ -31,7 +31,7 @@ def coefficients(n: int, k: int) -> list[list[Fraction]]:
 
 def value(n: int, low: Rational, high: Rational, m: int) -> Fraction:
     r"""F at the point with m entries ``high`` and n - m entries ``low``: :math:`1/(1 + (n-m)b_1 + mb_2)`."""
-    return 1 / (1 + (n - m) * Fraction(low) + m * Fraction(high))
+    return 1 / (1 + (n - m) * exact(low) + m * exact(high))
 
 
 def forced(n: int, k: int, low: Rational, high: Rational) -> list[Fraction]:
@@ -53,7 +53,7 @@ def gap(n: int, k: int, low: Rational, high: Rational) -> Fraction:
     g(k) interpolates :math:`s \mapsto 1/(1 + nb_1 + sd)` at the nodes 0..k and evaluates the polynomial at n; this is
     the error of that interpolation. It is zero only for k = n or :math:`b_1 = b_2`.
     """  # noqa: D415
-    start, step = 1 + n * Fraction(low), Fraction(high) - Fraction(low)
+    start, step = 1 + n * exact(low), exact(high) - exact(low)
     return (-step) ** (k + 1) * perm(n, k + 1) / prod((start + j * step for j in [*range(k + 1), n]), start=Fraction(1))
 
 
@@ -76,6 +76,7 @@ def contradiction(n: int, k: int) -> Contradiction:
         ValueError: unless 1 <= k < n; for k = 0 step (33) of the paper is an equality.
     """
     fewer_reads(n, k)
+    n, k = int(n), int(k)
     if k == 0:
         raise ValueError("k is 0: the printed proof needs k >= 1 (no constant is unbiased)")
     largest = max(abs(entry) for row in coefficients(n, k) for entry in row)

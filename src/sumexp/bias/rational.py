@@ -1,14 +1,20 @@
 """Checks of exact numbers, and linear algebra over the rationals."""
 
+import numbers
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
-from numbers import Integral
 from typing import TypeAlias
 
 Rational: TypeAlias = Fraction | int
 Point: TypeAlias = tuple[Fraction, ...]
 Matrix: TypeAlias = list[list[Fraction]]
+
+
+def exact(value: Rational | float) -> Fraction:
+    """The number as a fraction of Python's whole numbers; those of NumPy would overflow."""
+    ratio = Fraction(value if isinstance(value, numbers.Rational) else float(value))
+    return Fraction(int(ratio.numerator), int(ratio.denominator))
 
 
 def positive(name: str, values: Sequence[Rational], zero: bool = False) -> Point:
@@ -23,7 +29,7 @@ def positive(name: str, values: Sequence[Rational], zero: bool = False) -> Point
         if not (value > 0 or (zero and value == 0)):
             wanted = "not be negative" if zero else "be positive"
             raise ValueError(f"{name}[{i}] is {value}; it must {wanted}: a = exp(logit of a negative - positive)")
-    return tuple(Fraction(value) for value in values)
+    return tuple(map(exact, values))
 
 
 def box(lower: Sequence[Rational], upper: Sequence[Rational]) -> tuple[Point, Point]:
@@ -43,7 +49,7 @@ def box(lower: Sequence[Rational], upper: Sequence[Rational]) -> tuple[Point, Po
 
 def fewer_reads(n: int, k: int) -> None:
     """Check 0 <= k < n, whole numbers."""
-    if not (isinstance(n, Integral) and isinstance(k, Integral)):
+    if not (isinstance(n, numbers.Integral) and isinstance(k, numbers.Integral)):
         raise ValueError(f"n is {n!r} and k is {k!r}; both must be whole numbers")
     if n < 1:
         raise ValueError(f"n is {n}; there must be at least one negative")

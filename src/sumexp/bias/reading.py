@@ -45,7 +45,7 @@ def outcomes(scheme: Scheme, a: Sequence[Rational]) -> dict[History, Fraction]:
                 raise ValueError(f"after {describe(history)} the scheme reads index {index} of {len(values)} negatives")
             elif p:
                 pending.append(((*history, (index, values[index])), probability * p))
-    return dict(law)
+    return {history: probability for history, probability in law.items() if probability}
 
 
 def distinct(history: History) -> frozenset[int]:

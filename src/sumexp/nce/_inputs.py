@@ -11,13 +11,15 @@ from sumexp.nce.joint import Joint
 
 def noise(joint: Joint, log_q: Tensor | None) -> Tensor:
     r"""[Y] log q, checked and normalised; :math:`\log\mathrm{pop}_Y` if None."""
-    return joint.y.log() if log_q is None else checked_law(log_q, joint.shape[1])
+    return joint.y.log() if log_q is None else checked_law(log_q, joint.p)
 
 
-def checked_law(log_q: Tensor, classes: int) -> Tensor:
-    """[classes] log q in float64, checked and normalised; see :func:`noise`."""
-    if not isinstance(log_q, Tensor) or log_q.shape != (classes,):
-        raise ValueError(f"log_q has shape {tuple(getattr(log_q, 'shape', ()))}; it must be [{classes}]")
+def checked_law(log_q: Tensor, scores: Tensor) -> Tensor:
+    """[classes] log q in float64, checked and normalised, for ``scores`` [..., classes]; see :func:`noise`."""
+    if scores.ndim < 1:
+        raise ValueError("scores is one number; it must be [..., classes]")
+    if not isinstance(log_q, Tensor) or log_q.shape != scores.shape[-1:]:
+        raise ValueError(f"log_q has shape {tuple(getattr(log_q, 'shape', ()))}; it must be [{scores.shape[-1]}]")
     return log_law("log_q", log_q)
 
 

@@ -42,7 +42,7 @@ def tilted(features: Tensor, theta: Tensor, x: Tensor, log_q: Tensor) -> Joint:
     if x.shape != s.shape[:1] or not bool(s.isfinite().all()):
         shapes = f"x has shape {tuple(x.shape)}, the scores {tuple(s.shape)}"
         raise ValueError(f"{shapes}; they must be [X] and [X, Y], the scores within double precision")
-    return Joint(law("x", x).unsqueeze(1) * torch.softmax(s + checked_law(log_q, s.shape[1]), -1))
+    return Joint(law("x", x).unsqueeze(1) * torch.softmax(s + checked_law(log_q, s), -1))
 
 
 @typed

@@ -37,7 +37,8 @@ def mutual_information(dim: int, rho: float) -> float:
     checks.whole("dim", dim, 1)
     if not abs(rho) < 1:
         raise ValueError(f"rho is {rho!r}; a correlation lies between -1 and 1")
-    return -dim / 2 * math.log1p(-rho * rho)
+    # Of rho from 1/2 on 1 - rho is exact, the square is not.
+    return -dim / 2 * (math.log1p(-rho * rho) if abs(rho) < 0.5 else math.log((1 - rho) * (1 + rho)))
 
 
 @typed
@@ -60,7 +61,7 @@ def info_nce_value(scores: Tensor) -> Tensor:
     Raises:
         ValueError: if the scores are not [..., N, N] with N >= 1, or one is not finite.
     """
-    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or not scores.numel():
+    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or not scores.shape[-1]:
         raise ValueError(f"scores have shape {tuple(scores.shape)}; a batch has [..., N, N], N >= 1")
     if not scores.is_floating_point() or not checks.read(scores.isfinite().all(), default=1)[0]:
         raise ValueError(f"scores are {scores.dtype}, or one is infinite; give finite floating-point scores")
@@ -93,9 +94,11 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
         )
     from scipy.stats import chi2, ncx2
 
-    tail, information, square = 1e-15, mutual_information(dim, rho), rho * rho
+    tail, information, square, rest = 1e-15, mutual_information(dim, rho), rho * rho, (1 - rho) * (1 + rho)
     log_s = np.linspace(np.log(chi2.ppf(tail, dim)), np.log(chi2.isf(tail, dim)), nodes // 2)
     s = np.exp(log_s)
+    if s[-1] > 3e10 * square:
+        raise ValueError(f"rho is {rho}; SciPy's quantiles of W need one of size {math.sqrt(s[-1] / 3e10):.0e} or more")
     weight_s = chi2.pdf(s, dim) * s
     weight_s /= weight_s.sum()
 
@@ -108,8 +111,8 @@ def optimal_bound(dim: int, rho: float, candidates: int, nodes: int = 300) -> fl
             mass / mass.sum(1, keepdims=True)
         )
 
-    positive = ratios(s * (1 - square) / square, square / 2)
-    negative = ratios(s / square, square / (2 * (1 - square)))
+    positive = ratios(s * rest / square, square / 2)
+    negative = ratios(s / square, square / (2 * rest))
     low = -max(float(positive[0].max()), math.log(candidates)) - 38
     high = 4 - min(float(positive[0].min()), 0.0)
     step = 0.25
@@ -156,6 +159,7 @@ class GaussianConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        checks.attributes(self)
         checks.positive(self, "learning_rate", "dim", "candidates", "steps", "evaluations")
         if not abs(self.rho) < 1:
             raise ValueError(f"rho must lie strictly between -1 and 1, got {self.rho!r}")

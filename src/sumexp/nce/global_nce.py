@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from sumexp._checks import ids, typed
+from sumexp._checks import ids, typed, widest
 from sumexp.expectations import rule, with_replacement
 from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
 from sumexp.nce.joint import Joint
@@ -52,8 +52,8 @@ def posterior(joint: Joint, x: int | Tensor, ys: Tensor, log_q: Tensor | None = 
     log_noise = noise(joint, log_q)[ys]
     impossible = log_noise == -math.inf
     finite = torch.where(impossible, 0.0, log_noise)
-    others = impossible.sum(-1, keepdim=True) - impossible.to(torch.int64)
-    log_joint = torch.where(others > 0, -math.inf, true + finite.sum(-1, keepdim=True) - finite)
+    others = impossible.sum(-1, keepdim=True) > impossible.to(torch.int64)
+    log_joint = torch.where(others, -math.inf, true - finite)  # less the log of all q's product, which would round it
     log_total = torch.logsumexp(log_joint, -1, keepdim=True)
     if bool((log_total == -math.inf).any()):
         raise ValueError("these candidates cannot occur: none can be true given x while the others are noise")
@@ -157,11 +157,9 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
 
     Source: Stratos, equation (2).
     """
-    if scores.ndim < 1:
-        raise ValueError("scores is one number; it must be [..., classes]")
-    log_noise = checked_law(log_q, scores.shape[-1])
+    log_noise = checked_law(log_q, scores)
     drawn = log_noise > -math.inf
-    logits = torch.where(drawn, torch.where(drawn, scores, 0.0) + log_noise, -math.inf)
+    logits = torch.where(drawn, torch.where(drawn, widest(scores), 0.0) + log_noise, -math.inf)
     highest = logits.detach().amax(-1)
     if not bool(torch.isfinite(highest).all()):
         x = (~torch.isfinite(highest)).nonzero()[0].tolist()

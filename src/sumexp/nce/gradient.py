@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
+from sumexp._checks import whole
+
 
 def rational_draws(q: Sequence[Fraction], m: int) -> Iterator[tuple[tuple[int, ...], Fraction]]:
     """All sequences of m draws that can occur, with their probabilities."""
@@ -30,6 +32,7 @@ def rational_partition(w: Sequence[Fraction], target: int, drawn: Sequence[int],
 
 def rational_gradient(w: Sequence[Fraction], target: int) -> list[Fraction]:
     r""":math:`\nabla L` of the weights :math:`w = e^\theta`."""
+    whole("target", target, 0, len(w) - 1)
     z = sum(w, Fraction(0))
     return [value / z - (x == target) for x, value in enumerate(w)]
 
@@ -54,5 +57,6 @@ def rational_expected_gradient(w: Sequence[Fraction], target: int, q: Sequence[F
 
 def rational_best_noise(w: Sequence[Fraction], target: int) -> list[Fraction]:
     r""":math:`q^*` of the weights :math:`w = e^\theta`."""
+    whole("target", target, 0, len(w) - 1)
     others = sum(w, Fraction(0)) - w[target]
     return [Fraction(0) if x == target else value / others for x, value in enumerate(w)]

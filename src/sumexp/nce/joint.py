@@ -7,7 +7,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from sumexp._checks import attributes
+from sumexp._checks import argument, attributes
 
 SUM_TOLERANCE = 1e-9
 
@@ -46,6 +46,7 @@ class Joint:
         """The empirical law of counted pairs [X, Y]: non-negative numbers, without a row of zeros."""
         if not isinstance(counts, Tensor) or counts.ndim != 2 or 0 in counts.shape:
             raise ValueError(f"counts is {getattr(counts, 'shape', counts)}; give a tensor [X, Y] of counts")
+        argument("counts", counts, Tensor)
         weights = counts.detach().to(torch.float64)
         _non_negative("counts", weights)
         _positive_rows(weights)
@@ -84,7 +85,20 @@ class Joint:
     @cached_property
     def mutual_information(self) -> Tensor:
         r""":math:`I(X,Y) = \sum_{xy}\mathrm{pop}(x,y)\,\mathrm{pmi}(x,y)`, in nats; a scalar."""
-        return torch.where(self.p > 0, self.p * self.pmi, 0.0).sum()
+        return self.x @ _kl(self.y_given_x, self.y, self.y - self.y_given_x)
+
+
+def _kl(p: Tensor, m: Tensor, change: Tensor) -> Tensor:
+    r"""KL(p||m) over the last dimension, for m > 0 wherever p > 0; ``change`` is m - p, which sums to 0.
+
+    So :math:`\sum m-p-p\log(m/p)`, whose terms are nearly their squares' if m is near p. With v = (m - p)/(m + p)
+    :math:`\log(m/p) = 2(v+v^3/3+v^5/5+\dots)` and :math:`m-p-2pv = (m-p)v`.
+    """
+    m = torch.where(m > 0, m, 1.0)
+    v = change / (m + p)
+    series = sum(v ** (2 * k) / (2 * k + 3) for k in range(9))
+    far = change + torch.xlogy(p, torch.where(p > 0, p / m, 1.0))
+    return torch.where(v.abs() < 0.1, change * v - 2 * p * v**3 * series, far).sum(-1)
 
 
 def _non_negative(name: str, values: Tensor) -> None:

@@ -16,7 +16,7 @@ from torch.nn.functional import logsigmoid
 
 from sumexp._checks import typed
 from sumexp.nce._inputs import check_candidates, checked_law, checked_scores, noise
-from sumexp.nce.joint import Joint
+from sumexp.nce.joint import Joint, _kl
 
 LARGEST = math.log(torch.finfo(torch.float64).max)
 
@@ -108,12 +108,12 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     Where q(y) = 0 it is 0.
 
     Raises:
-        ValueError: if a score is NaN, or +inf where q(y) > 0.
+        ValueError: if a score is NaN, or +inf where q(y) > 0, or a result exceeds double precision.
 
     Source: Stratos, section 2.2.
     """
     check_candidates(n)
-    log_noise = checked_law(log_q, scores.shape[-1])
+    log_noise = checked_law(log_q, scores)
     drawn = log_noise > -math.inf
     s = torch.where(drawn, scores, 0.0)
     if not bool((s < math.inf).all()):
@@ -122,15 +122,3 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     if bool((log_p > LARGEST).any()):
         raise ValueError(f"a recovered probability is e^{log_p.max().item():.0f}; shift the scores")
     return torch.exp(log_p)
-
-
-def _kl(p: Tensor, m: Tensor, change: Tensor) -> Tensor:
-    r"""KL(p||m) over the last dimension, for m > 0 wherever p > 0; ``change`` is m - p, which sums to 0.
-
-    So :math:`\sum m-p-p\log(m/p)`, whose terms are nearly their squares' if m is near p. With v = (m - p)/(m + p)
-    :math:`\log(m/p) = 2(v+v^3/3+v^5/5+\dots)` and :math:`m-p-2pv = (m-p)v`.
-    """
-    v = change / (m + p)
-    series = sum(v ** (2 * k) / (2 * k + 3) for k in range(9))
-    far = change + torch.xlogy(p, torch.where(p > 0, p / m, 1.0))
-    return torch.where(v.abs() < 0.1, change * v - 2 * p * v**3 * series, far).sum(-1)

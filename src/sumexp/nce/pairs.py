@@ -21,13 +21,14 @@ Transferable Visual Models From Natural Language Supervision, ICML 2021.
 """  # noqa: E501
 
 import math
-from numbers import Real
-from typing import Literal, get_args
+from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 from sumexp.nce import local_nce
 from sumexp.nce._inputs import check_candidates
 from sumexp.nce.joint import Joint
@@ -39,6 +40,7 @@ Drawn = Literal["others", "all"]
 """gBCE draws negatives from the other classes, as in the paper, or from all classes, as in its code."""
 
 
+@typed
 def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -> Tensor:
     r"""The scores at the minimum of gBCE, [classes], for one context; gBCE takes :math:`\sigma(f)` for a probability.
 
@@ -55,21 +57,20 @@ def gbce(log_p: Tensor, num_negatives: int, t: float, drawn: Drawn = "others") -
     [0.667, 0.462, 0.333]
     [0.5, 0.3, 0.2]
     """
-    checks.choice("drawn", drawn, get_args(Drawn))
-    checks.argument("log_p", log_p, Tensor)
     log_p = checks.log_law("log_p", log_p.detach())
     if log_p.ndim != 1 or len(log_p) < 2:
         raise ValueError(f"log_p is {tuple(log_p.shape)}; give [classes], two classes or more")
     k = checks.whole("num_negatives", num_negatives, 1)
-    if not isinstance(t, Real) or not 0 <= t <= 1:
+    if not 0 <= t <= 1:
         raise ValueError(f"t is {t!r}; it must be from 0 to 1")
     alpha = k / (len(log_p) - 1)
-    beta = 1 - t * (1 - alpha)
+    beta = 1 - float(t) + float(t) * alpha  # for t = 1 alpha itself
     if drawn == "all":
         return log_p + math.log(beta * len(log_p) / k)
     return log_p - _log_others(log_p) + math.log(beta / alpha)
 
 
+@typed
 def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     r"""[X, Y] the scores at the minimum of the sigmoid loss over all pairs of a batch, bias and scale included.
 
@@ -80,13 +81,13 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     >>> sigmoid_pairs(joint, 3).exp().numpy().round(6).tolist()  # (1.6, 0.4) / 2
     [[0.8, 0.2], [0.2, 0.8]]
     """
-    checks.choice("hits", hits, get_args(PairHits))
     scores = local_nce.optimal_scores(joint, batch)
     if hits == "keep":
         return scores
     return torch.where(scores > -math.inf, scores - _log_others(joint.log_y_given_x), -math.inf)
 
 
+@typed
 def softmax_pairs(joint: Joint) -> Tensor:
     r"""[X, Y] the scores at the minimum of CLIP's loss, rows and columns, for any batch size: the PMI.
 
@@ -99,6 +100,7 @@ def softmax_pairs(joint: Joint) -> Tensor:
     return local_nce.optimal_scores(joint, 2)
 
 
+@typed
 def constant_loss(bias: float, batch: int) -> float:
     r"""The sigmoid loss per x if all scores are b: :math:`\log(1+e^{-b})+(B-1)\log(1+e^b)`.
 
@@ -108,9 +110,7 @@ def constant_loss(bias: float, batch: int) -> float:
     [22713.05, 11.49]
     """
     check_candidates(batch)
-    b = torch.tensor(bias, dtype=torch.float64)
-    softplus = torch.nn.functional.softplus
-    return (softplus(-b) + (batch - 1) * softplus(b)).item()
+    return float(np.logaddexp(0.0, -float(bias)) + (batch - 1) * np.logaddexp(0.0, float(bias)))
 
 
 def _log_others(log_p: Tensor) -> Tensor:
