@@ -57,8 +57,7 @@ def test_hits_by_rational_probabilities(n: int, m: int, s: int, replacement: boo
     found = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement).item()
     assert found == pytest.approx(sum(p * log1p(3 * k) for k, p in enumerate(law)), rel=1e-13)
     # Log factorials left eight digits of the law of 10^8 classes, and took minutes for 10^15.
-    seen = rank_law(np.array([1 + s]), 1 + n, m, replacement=replacement)[0]
-    assert seen == pytest.approx(law, rel=1e-12, abs=0)
+    assert rank_law(np.array([1 + s]), 1 + n, m, replacement=replacement)[0] == pytest.approx(law, rel=1e-12, abs=0)
 
 
 def test_expected_loss_is_the_mean_over_all_draws() -> None:

@@ -56,7 +56,7 @@ def rank_law(ranks: NDArray[np.int64], classes: int, m: int, *, replacement: boo
         ValueError: if a number is out of range.
     """
     n = checks.whole("classes", classes, 2, sampled.WHOLE) - 1
-    m = checks.whole("m", m, 1, None if replacement else n)
+    m = checks.whole("candidates", m, 1, None if replacement else n)
     if len(ranks) and not (ranks.min() >= 1 and ranks.max() <= classes):
         raise ValueError(f"a rank is {ranks.min()} or {ranks.max()}; the ranks are 1..{classes}")
     return _law(n, m, ranks - 1, replacement)
@@ -67,7 +67,7 @@ def drawn_rank_law(above: Floats, m: int) -> Floats:
 
     For a sampler that is not uniform the true rank does not decide it: it matters *which* classes score higher.
     """
-    return _law(1, checks.whole("m", m, 1), above, replacement=True)
+    return _law(1, checks.whole("candidates", m, 1), above, replacement=True)
 
 
 def _law(n: int, m: int, above: NDArray[Any], replacement: bool) -> Floats:
