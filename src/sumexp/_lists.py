@@ -28,15 +28,17 @@ def entries(name: str, values: object) -> tuple[Tensor, Tensor, tuple[int, ...]]
     None if it is not sparse; a nested tensor is a list of rows.
 
     Raises:
-        ValueError: if it has not two dimensions.
+        ValueError: if it has not two sparse dimensions, or is complex.
     """
     by_torch = isinstance(values, Tensor) and values.layout != torch.strided and not values.is_nested
     if not by_torch and not hasattr(values, "tocsr"):
         return None
     matrix: Any = values
     shape = tuple(matrix.shape)
-    if len(shape) != 2:
-        raise ValueError(f"{name} is sparse of shape {shape}; it must be [B, L]")
+    if len(shape) != 2 or (by_torch and matrix.dense_dim()):
+        raise ValueError(f"{name} is sparse of shape {shape}; it must be [B, L], with no dense dimension")
+    if matrix.dtype.is_complex if by_torch else matrix.dtype.kind == "c":
+        raise ValueError(f"{name} holds {matrix.dtype}; it must hold real numbers")
     marks = matrix.dtype in (torch.bool, np.bool_)  # twice true is true; other entries of a place add up
     if by_torch:
         full = matrix.detach().to_sparse_coo()
@@ -105,7 +107,8 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
     if not isinstance(values, Tensor | np.ndarray):
         check_ordered(name, values)
         is_padded = isinstance(lists, Tensor | np.ndarray)
-        lengths = (items >= 0).sum(-1).tolist() if is_padded else map(len, lists)
+        places = torch.arange(1, items.shape[1] + 1, device=items.device)  # padding may stand between items
+        lengths = ((items >= 0) * places).amax(-1).tolist() if is_padded else map(len, lists)
         for row, (some, others) in enumerate(zip(lengths, values, strict=True)):
             if len(others) != some and not (is_padded and len(others) == items.shape[1]):
                 raise ValueError(f"list {row} has {some} items and {len(others)} {name}; give one for each item")

@@ -316,6 +316,9 @@ def test_promises_lie_above_the_curves_between_whole_ranks() -> None:
     for c in (20.0, 33.9, 34.1, 600.0, 800.0):  # so far out a chord is its curve
         assert ranking.least_rr(c).item() == pytest.approx(exp(-c), rel=1e-9)
         assert ranking.least_ndcg(c).item() == pytest.approx(log(2) / (c + log1p(exp(-c))), rel=1e-12)
+        at = torch.tensor(c, dtype=torch.float64, requires_grad=True)
+        for promise, slope in ((ranking.least_rr, -exp(-c)), (ranking.least_ndcg, -log(2) / c**2)):
+            assert torch.autograd.grad(promise(at), at)[0].item() == pytest.approx(slope, rel=1e-8)  # was 0 or NaN
     assert ranking.least_ndcg(0.0).item() == 1
 
 
@@ -440,6 +443,7 @@ def test_possible_ranks_are_all_possible() -> None:
     assert ranking.possible_ranks(inf, 7) == (2, 7)
     assert ranking.possible_ranks(0.0, 7) == (1, 1)
     assert ranking.possible_ranks(log(7), 7) == (1, 7)
+    assert ranking.possible_ranks(log(10**13), 10**15) == (1, 10**13)
 
 
 @pytest.mark.claim("ranking-training-only", shows="statement", evidence="exact")
@@ -580,8 +584,9 @@ def test_bounds_refuse_what_has_no_answer() -> None:
             ranking.possible_ranks(c, n)
     with pytest.raises(ValueError, match="k is 0"):
         ranking.least_recall(torch.tensor(1.0), 0)
-    with pytest.raises(ValueError, match="numbers of relevant items must be at least 1"):
-        ranking.least_rr(1.0, 0)
+    for c, several in ((1.0, 0), (1.0, 1.5), (inf, inf), (torch.ones(2), [1, 1, 1])):
+        with pytest.raises(ValueError, match=r"numbers of relevant items must be whole|do not broadcast"):
+            ranking.least_rr(c, several)
     for c in (log(4) - 0.01, nan):
         with pytest.raises(ValueError, match="a cross entropy is NaN or negative, or below log R"):
             ranking.least_rr(torch.tensor([c]), 4)

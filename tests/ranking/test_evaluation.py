@@ -157,24 +157,27 @@ def test_everything_seen_leaves_nothing_open() -> None:
 
 
 @pytest.mark.parametrize(
-    "reported, classes, m, message",
+    "reported, m, law, message",
     [
-        ({}, 10, 3, "no sampled metric"),
-        ({"recall": 0.5}, 10, 3, "no metric 'recall'"),
-        ({"auc": 0.5}, 10, 3, "no metric 'auc'"),
-        ({"mrr": 1.5}, 10, 3, "between 0 and 1"),
-        ({"mrr": 0.9, "recall@1": 0.0}, 10, 3, "no law of ranks"),
-        ({"mrr": 0.5}, 10, 0, "0 candidates of 9 negatives"),
+        ({}, 3, None, "no sampled metric"),
+        ({"recall": 0.5}, 3, None, "no metric 'recall'"),
+        ({"recall@00": 0.5}, 3, None, "no metric 'recall@00'"),
+        ({"auc": 0.5}, 3, None, "no metric 'auc'"),
+        ({"mrr": 1.5}, 3, None, "between 0 and 1"),
+        ({"mrr": 0.9, "recall@1": 0.0}, 3, None, "no law of ranks"),
+        ({"mrr": 0.5}, 0, None, "candidates is 0; it must be a whole number >= 1"),
+        ({"mrr": 1.0}, 0, [0.1] * 10, "candidates is 0; it must be a whole number >= 1"),
+        ({"mrr": 0.5}, 3, [1.0] + [0.0] * 9, "a law with one class"),
+        ({"mrr": 0.5}, 3, [0.05] * 10, "law sums to 0.5, not 1"),
+        ({"mrr": 0.5}, 3, [0.05] * 20, r"law has the shape \(20,\); there are 10 classes"),
     ],
 )
-def test_bad_values_are_one_message(reported: dict[str, float], classes: int, m: int, message: str) -> None:
+def test_bad_values_are_one_message(reported: dict[str, float], m: int, law: list[float] | None, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        fitting(reported, classes, m)
+        fitting(reported, 10, m, law=None if law is None else np.array(law))
 
 
 def test_laws_and_ranks_that_there_cannot_be() -> None:
-    with pytest.raises(ValueError, match="a law with one class"):
-        fitting({"mrr": 0.5}, 3, 2, law=np.array([0.0, 1.0, 0.0]))
     with pytest.raises(ValueError, match="not both"):
         fitting({"mrr": 0.5}, 3, 2, law=np.full(3, 1 / 3), replacement=False)
     with pytest.raises(ValueError, match=r"the ranks are 1\.\.5"):

@@ -24,8 +24,9 @@ def test_the_rank_of_a_label_among_those_left() -> None:
     in_chunks = Chunks(lambda start, stop: scores[:, start:stop], 4, 3)
     for given in (scores, in_chunks):
         assert ranking.rank(given, [2, 3], exclude=[[0], [1, 2]]).tolist() == [2, 2]
-        with pytest.raises(ValueError, match="mask or exclude leaves out a label itself"):
-            ranking.rank(given, [2, 3], exclude=[[0], [3]])
+        for exclude, fault in (([[0], [3]], "leaves out a label itself"), ([[0]] * 3, "names items of 3 lists")):
+            with pytest.raises(ValueError, match=fault):
+                ranking.rank(given, [2, 3], exclude=exclude)
     assert ranking.mean_reciprocal_rank(scores, Labels([[2], [3]]), exclude=[[0], [1, 2]]).item() == 1 / 2
 
 
@@ -125,7 +126,7 @@ def test_lists_of_another_system_by_hand() -> None:
     for k in (None, 10**9):  # a sum to k took 8 GB
         assert ranking.ndcg(Retrieved([[0, 9]]), labels, k).item() == pytest.approx(1 / ideal)
     assert ranking.precision(Retrieved([[0, 9]]), labels, 5).item() == 1 / 5
-    assert ranking.rank(Retrieved([[4, 7], [7, 4]]), [4, 5]).tolist() == [1, inf]
+    assert ranking.rank(Retrieved([[4, 7], [1 << 62, 4]]), [4, 5], exclude=[[], [1 << 62]]).tolist() == [1, inf]
     assert ranking.recall(Retrieved([[4, 7, 5]]), Labels([[5, 8]]), 2, exclude=[[4]]).item() == 1 / 2
     assert ranking.reciprocal_rank(Retrieved([[-1, 1]]), Labels([[1]])).item() == 1  # padding takes no place
     assert ranking.reciprocal_rank(Retrieved([[], []]), Labels([[1], [2]])).tolist() == [0, 0]
@@ -133,6 +134,7 @@ def test_lists_of_another_system_by_hand() -> None:
         (Retrieved([[1, 1]]), "list 0 retrieves an item twice"),
         (Retrieved([[1, 2]], [[0.5]]), r"scores have the shape \(1, 1\), the items \(1, 2\)"),
         (Retrieved([[1, 2], [3, 4]], [[0.5, 0.1], [0.2]]), "list 1 has 2 items and 1 scores; give one for each item"),
+        (Retrieved(np.array([[1, -1, 2], [3, 4, 5]]), [[0.5, 0.9], [3, 2, 1]]), "list 0 has 3 items and 2 scores"),
         (Retrieved([{1, 2}]), "items holds a set or a dict, whose items have no order"),
         (Retrieved([[1], [2]]), "there are labels of 1 lists and scores of 2"),
         (Retrieved([[0.5]]), r"items must be integers \[B, K\]"),
@@ -209,6 +211,8 @@ def test_several_metrics_are_each_metric() -> None:
         (torch.ones(2, 4, dtype=torch.bool), "integers"),
         (csr_array(np.eye(2)), r"exclude is sparse of shape \(2, 2\); the scores have 4 items"),
         (csr_array(np.eye(3, 4)), "exclude names items of 3 lists; there are scores of 2"),
+        (csr_array(1j * np.eye(2, 4)), "exclude holds complex128; it must hold real numbers"),
+        (torch.sparse_coo_tensor(torch.tensor([[0, 1]]), torch.ones(2, 4), (2, 4)), "with no dense dimension"),
         ({0: [1], 1: [2]}, "a dict, which has no order"),
         ({(0,), (1,)}, "a set, which has no order"),
     ],

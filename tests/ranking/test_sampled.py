@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import combinations, product
 from math import comb, exp, inf, log, log1p, nan, prod
 
+import numpy as np
 import pytest
 import sympy as sp
 import torch
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from sumexp import expectations, functional, ranking, samplers
 from sumexp.ranking import sampled
+from sumexp.ranking.evaluation import rank_law
 
 Q = Fraction
 F64 = torch.float64
@@ -33,21 +35,29 @@ def test_sums_over_hits_are_the_integrals(n: int, m: int, weight: float) -> None
             assert by_sum == pytest.approx(mean, rel=1e-13, abs=1e-15)
 
 
-def subset_loss(n: int, m: int, s: int, weight: float = 1.0) -> float:
-    """E log(1 + wK), K hypergeometric, by whole numbers."""
-    law = [Q(comb(s, k) * comb(n - s, m - k), comb(n, m)) for k in range(m + 1)]
+def law_of_hits(n: int, m: int, s: int, replacement: bool) -> list[Fraction]:
+    """Of K, binomial or hypergeometric, by whole numbers."""
+    if replacement:
+        law = [Q(comb(m, k) * s**k * (n - s) ** (m - k), n**m) for k in range(m + 1)]
+    else:
+        law = [Q(comb(s, k) * comb(n - s, m - k), comb(n, m)) for k in range(m + 1)]
     assert (sum(law), sum(k * p for k, p in enumerate(law))) == (1, Q(m * s, n))
-    return sum(float(p) * log1p(weight * k) for k, p in enumerate(law))
+    return law
+
+
+def subset_loss(n: int, m: int, s: int) -> float:
+    """E log(1 + K), K hypergeometric."""
+    return sum(float(p) * log1p(k) for k, p in enumerate(law_of_hits(n, m, s, False)))
 
 
 @pytest.mark.parametrize("n, m, s", [(12, 5, 4), (10**8, 10, 3), (10**15, 5, 5 * 10**14)])
-def test_hits_by_rational_probabilities(n: int, m: int, s: int) -> None:
-    binomial = [Q(comb(m, k) * s**k * (n - s) ** (m - k), n**m) for k in range(m + 1)]
-    assert sum(binomial) == 1
-    value = sum(float(p) * log1p(3 * k) for k, p in enumerate(binomial))
-    for expected, replacement in ((value, True), (subset_loss(n, m, s, 3.0), False)):
-        found = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement)
-        assert found.tolist() == pytest.approx([expected], rel=1e-13)
+@pytest.mark.parametrize("replacement", [True, False])
+def test_hits_by_rational_probabilities(n: int, m: int, s: int, replacement: bool) -> None:
+    law = [float(p) for p in law_of_hits(n, m, s, replacement)]
+    found = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement).item()
+    assert found == pytest.approx(sum(p * log1p(3 * k) for k, p in enumerate(law)), rel=1e-13)
+    # Log factorials left eight digits of the law of 10^8 classes, and took minutes for 10^15.
+    assert rank_law(np.array([1 + s]), 1 + n, m, replacement=replacement)[0] == pytest.approx(law, rel=1e-12, abs=0)
 
 
 def test_expected_loss_is_the_mean_over_all_draws() -> None:
@@ -427,8 +437,9 @@ def test_bad_input() -> None:
     for n, m, weight, replacement in cases:
         with pytest.raises(ValueError, match=r"(n|num_negatives|weight) is .*; it must be"):
             ranking.hit_losses(n, m, weight, s, replacement=replacement)
-    with pytest.raises(ValueError, match=r"sizes must be in 0..3, got 4 to 4"):
-        ranking.hit_losses(3, 1, 1.0, torch.tensor([4]))
+    for size in (4, 0.5, nan):
+        with pytest.raises(ValueError, match=rf"a size is {size}; sizes must be whole numbers in 0..3"):
+            ranking.hit_losses(3, 1, 1.0, torch.tensor([1, size]))
     for value, m in ((0.0, 1), (1.5, 1), (nan, 1), (0.5, 0)):
         with pytest.raises(ValueError, match=r"q must lie in \(0, 1\]|num_negatives is 0"):
             ranking.log_least_weight(torch.tensor([value]), m)
@@ -442,7 +453,7 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=r"weights must be finite numbers >= 0|probabilities sums to 0.5, not 1"):
             ranking.worst_set(scheme)
-    for weights in (torch.ones(3, 2), torch.ones(2, 17), torch.ones(2, 0)):
+    for weights in (torch.ones(3, 2), torch.ones(2, 17), torch.ones(2, 0), torch.tensor(1.0)):
         with pytest.raises(ValueError, match=r"must be \[K\] and \[K, n\]"):
             ranking.worst_set(sampled.WeightLaw(half, weights))
     logits = torch.zeros(3)
@@ -452,6 +463,12 @@ def test_bad_input() -> None:
     for weight in (0.0, nan, inf, -1.0):
         with pytest.raises(ValueError, match="weights must be positive and finite"):
             ranking.expected_loss(logits, 0, 1, weight)
+    for shaped in ((torch.ones(2), None), (torch.ones(1, 3), None), (1.0, torch.zeros(2)), (1.0, 0.0)):
+        with pytest.raises(ValueError, match=r"give one weight or \[3\]"):
+            ranking.expected_loss(logits, 0, 1, *shaped)
+    for n, k in ((3, 1), (1, 1), (2, 3)):
+        with pytest.raises(ValueError, match=r"argument 2|it must be a whole number from 0 to 2"):
+            sampled.subsets(n, k, [1.0, 1.0])
     with pytest.raises(ValueError, match="log_x holds nan"):
         ranking.expected_loss(torch.tensor([0.0, nan]), 0, 1)
 

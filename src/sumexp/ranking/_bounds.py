@@ -34,7 +34,7 @@ def possible_ranks(cross_entropy: float, classes: int) -> Ranks:
     classes = checks.whole("classes", classes, 2)
     if not (isinstance(cross_entropy, Real) and cross_entropy >= 0):
         raise ValueError(f"the cross entropy is {cross_entropy!r}; it must be a number >= 0")
-    slack = 1e-12  # c = log r itself allows r
+    slack = 1e-14  # c = log r itself allows r
     greatest = min(classes, math.floor(math.exp(min(cross_entropy, 700)) * (1 + slack)))
     return Ranks(1 if cross_entropy <= math.log(classes) * (1 + slack) else 2, greatest)
 
@@ -68,9 +68,10 @@ def least_rr(cross_entropy: checks.Values, relevant: checks.Values = 1, *, class
     """
     given = checks.double(checks.reals("cross_entropy", cross_entropy))
     size = checks.onto(checks.double(checks.reals("relevant", relevant)), given.device)
-    if checks.read((size < 1).any())[0]:
-        raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be at least 1")
-    return _chord(given, lambda r: 1 / r, lambda c: 1 / (c.exp() - size + 1), size, classes)
+    if checks.read(((size < 1) | (size % 1 != 0)).any())[0]:
+        raise ValueError(f"relevant is {relevant!r}; the numbers of relevant items must be whole and at least 1")
+    checks.together(cross_entropy=given, relevant=size)
+    return _chord(given, lambda r: 1 / r, lambda c: (-c).exp() / (1 - (size - 1) * (-c).exp()), size, classes)
 
 
 def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> Tensor:
@@ -102,7 +103,7 @@ def least_ndcg(cross_entropy: checks.Values, *, classes: int | None = None) -> T
         return math.log(2) / torch.log1p(r)
 
     def curve(c: Tensor) -> Tensor:
-        return math.log(2) / torch.logaddexp(c, torch.zeros_like(c))
+        return math.log(2) / (c + torch.log1p((-c).exp()))
 
     return _chord(cross_entropy, metric, curve, torch.ones((), dtype=torch.float64, device="cpu"), classes)
 
@@ -189,8 +190,9 @@ def _chord(
     if classes is not None:
         largest = checks.read(size.max(), default=1.0)[0] if size.numel() else 1
         c = c.clamp_max(math.log(checks.whole("classes", classes, int(largest))))
-    far = c > 34  # beyond, e^c equals e^c + 1 in floats, nor a chord from the curve
-    total = torch.where(far, size, c.exp()).floor().maximum(size)  # R + r - 1, at or below e^c, but for rounding
+    # Far out a chord is its curve in floats, and the difference of its ends has no digits left for a gradient.
+    far = (c > 34) | (c.exp() - size > 1 << 26)
+    total = torch.where(far, size, c.detach().exp()).floor().maximum(size)  # R + r - 1, or one off by rounding
     low, high = total - size + 1, total - size + 2
     share = ((c - total.log()) / torch.log1p(1 / total)).clamp(0, 1)
     chord = metric(low) + share * (metric(high) - metric(low))

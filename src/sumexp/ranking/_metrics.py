@@ -446,7 +446,7 @@ class _Given:
                 raise ValueError(f"{_called(scores)} take no mask: give {fix} to what is no candidate, or exclude it")
             self.candidates = Candidates(scores)
             if isinstance(scores, Retrieved):
-                self.items = 1 << 62
+                self.items = 1 << 63
                 listed, values = _unlike(scores)
                 self.batch = len(listed)
                 self.candidates = Candidates(Retrieved(listed, values))
@@ -488,6 +488,8 @@ class _Given:
         if self.mask is not None:
             there &= self.mask.gather(-1, items.clamp(0, self.items - 1))
         elif self.excluded is not None:
+            if len(self.excluded) != len(items):
+                raise ValueError(f"exclude names items of {len(self.excluded)} lists; there are labels of {len(items)}")
             there &= ~_among(items, self.excluded.to(items.device))
         return there
 
@@ -519,8 +521,6 @@ class _Given:
             twice.any(),
             lambda: f"list {int(twice.nonzero()[0])} names a label twice; name each relevant item once",
         )
-        if self.excluded is not None and len(self.excluded) != len(items):
-            raise ValueError(f"exclude names items of {len(self.excluded)} lists; there are labels of {len(items)}")
         kept = self.kept(items)
         return torch.where(kept, items, -1), torch.where(kept, gains, 0.0)
 
@@ -593,7 +593,7 @@ def _excluded(exclude: Excluded, items: int, lists: int | None) -> Tensor:
     marked = None if isinstance(exclude, Labels) else entries("exclude", exclude)
     if marked is not None:
         excluded, _, shape = marked
-        if items < 1 << 62 and shape[1] != items:
+        if items < 1 << 63 and shape[1] != items:
             raise ValueError(f"exclude is sparse of shape {shape}; the scores have {items} items")
     else:
         given: Any = exclude

@@ -52,7 +52,8 @@ def as_tensor(name: str, values: Matrix) -> Tensor:
             "ranking.Labels)"
         )
     given = checks.held(name, checks.tensor(name, values))
-    if given.dtype in (torch.uint16, torch.uint32, torch.uint64):
+    unsorted = given.is_floating_point() and given.dtype not in checks.FLOATS
+    if unsorted or given.dtype in (torch.uint16, torch.uint32, torch.uint64):
         raise ValueError(f"{name} is {given.dtype}, which torch does not sort: take float64 or int64")
     return given
 

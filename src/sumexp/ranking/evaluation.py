@@ -19,10 +19,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy.optimize import linprog
+
+from sumexp import _checks as checks
+from sumexp.ranking import sampled
 
 Floats = NDArray[np.float64]
 
@@ -50,16 +55,11 @@ def rank_law(ranks: NDArray[np.int64], classes: int, m: int, *, replacement: boo
     Raises:
         ValueError: if a number is out of range.
     """
-    n = classes - 1
-    if n < 1 or m < 1 or (not replacement and m > n):
-        raise ValueError(f"{m} candidates of {n} negatives; give at least one, and without replacement at most all")
+    n = checks.whole("classes", classes, 2, sampled.WHOLE) - 1
+    m = checks.whole("candidates", m, 1, None if replacement else n)
     if len(ranks) and not (ranks.min() >= 1 and ranks.max() <= classes):
         raise ValueError(f"a rank is {ranks.min()} or {ranks.max()}; the ranks are 1..{classes}")
-    from scipy.stats import binom, hypergeom  # half a second of every start, and seldom asked for
-
-    above, beaten = (ranks - 1)[:, None], np.arange(m + 1)
-    law = binom.pmf(beaten, m, above / n) if replacement else hypergeom.pmf(beaten, n, above, m)
-    return np.asarray(law)
+    return _law(n, m, ranks - 1, replacement)
 
 
 def drawn_rank_law(above: Floats, m: int) -> Floats:
@@ -67,9 +67,14 @@ def drawn_rank_law(above: Floats, m: int) -> Floats:
 
     For a sampler that is not uniform the true rank does not decide it: it matters *which* classes score higher.
     """
-    from scipy.stats import binom
+    return _law(1, checks.whole("candidates", m, 1), above, replacement=True)
 
-    return np.asarray(binom.pmf(np.arange(m + 1), m, np.asarray(above)[:, None]))
+
+def _law(n: int, m: int, above: NDArray[Any], replacement: bool) -> Floats:
+    """The law of how many of m draws are among the ``above`` [ranks] of n, [ranks, m + 1]."""
+    s, k = (torch.from_numpy(np.asarray(of, np.float64)) for of in (above, np.arange(m + 1)))
+    law: Floats = sampled.hit_law(n, m, s.unsqueeze(-1), k, replacement).numpy()
+    return law
 
 
 def metric(name: str, ranks: NDArray[np.int64]) -> Floats:
@@ -78,8 +83,8 @@ def metric(name: str, ranks: NDArray[np.int64]) -> Floats:
     Raises:
         ValueError: if there is no metric of that name.
     """
-    kind = re.fullmatch(r"(recall|hit|mrr|ndcg)(?:@(\d+))?", name.lower())
-    if kind is None or (kind[1] in ("recall", "hit") and kind[2] is None) or kind[2] == "0":
+    kind = re.fullmatch(r"(recall|hit|mrr|ndcg)(?:@([1-9][0-9]*))?", name.lower())
+    if kind is None or (kind[1] in ("recall", "hit") and kind[2] is None):
         raise ValueError(f"no metric {name!r}; there are recall@K, hit@K, mrr, mrr@K, ndcg and ndcg@K")
     cut = int(kind[2]) if kind[2] else math.inf
     value = {"mrr": 1 / ranks, "ndcg": 1 / np.log2(1.0 + ranks)}.get(kind[1], np.ones(len(ranks)))
@@ -146,7 +151,10 @@ def fitting(
     if law is None:
         seen, best, worst = rank_law(ranks, classes, m, replacement=replacement), ranks, ranks
     elif replacement:
-        above, best, worst = _shares(law, ranks)
+        q = checks.law("law", checks.tensor("law", law))
+        if q.shape != (classes,):
+            raise ValueError(f"law has the shape {tuple(q.shape)}; there are {classes} classes")
+        above, best, worst = _shares(q.numpy(), ranks)
         seen = drawn_rank_law(above, m)
     else:
         raise ValueError("without replacement candidates are uniform here; give law or replacement=False, not both")

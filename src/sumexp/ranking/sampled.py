@@ -77,14 +77,17 @@ def expected_loss(
         raise ValueError(f"logits have {classes} classes; a positive and a negative are needed")
     label = checks.whole("label", label, 0, classes - 1)
     num_negatives = checks.whole("num_negatives", num_negatives, 1, MOST)
-    log_w = checks.double(checks.reals("weights", weights)).expand(classes).log()
+    log_w = checks.double(checks.reals("weights", weights)).log()
+    law = None if log_q is None else checks.double(checks.reals("log_q", log_q))
+    if log_w.shape not in {(), (1,), (classes,)} or (law is not None and law.shape != (classes,)):
+        shapes = tuple(log_w.shape), law if law is None else tuple(law.shape)
+        raise ValueError(f"weights and log_q have the shapes {shapes}; give one weight or [{classes}], and [{classes}]")
     if not bool((log_w.isfinite()).all()):
         raise ValueError("weights must be positive and finite")
     f = checks.double(logits)
     others = torch.arange(classes, device=f.device) != label
     terms = (f - f[..., label : label + 1] + log_w.to(f.device))[..., others]
-    law = None if log_q is None else checks.double(checks.reals("log_q", log_q)).to(f.device)[others]
-    proposal = None if law is None else torch.log_softmax(law, -1)
+    proposal = None if law is None else torch.log_softmax(law.to(f.device)[others], -1)
     return expectations.expect(expectations.with_replacement(terms, num_negatives, proposal)).loss
 
 
@@ -111,11 +114,11 @@ def hit_losses(n: int, num_negatives: int, weight: float, sizes: checks.Values, 
     m = checks.whole("num_negatives", num_negatives, 1, MOST if replacement else min(n, MOST))
     weight, sizes = checks.number("weight", weight), checks.reals("sizes", sizes)
     s = checks.double(sizes).reshape(-1, 1)
-    if len(s) and not (s.min() >= 0 and s.max() <= n):
-        raise ValueError(f"sizes must be in 0..{n}, got {sizes.min().item():g} to {sizes.max().item():g}")
+    if (wrong := ~((s >= 0) & (s <= n) & (s == s.floor()))).any():
+        raise ValueError(f"a size is {s[wrong][0].item():g}; sizes must be whole numbers in 0..{n}")
     k = torch.arange(m + 1, dtype=torch.float64, device=s.device)
     gain = torch.log1p(weight * k)
-    parts = [_pmf(n, m, rows, k, replacement) @ gain for rows in torch.split(s, max(1, _CHUNK // (m + 1)))]
+    parts = [hit_law(n, m, rows, k, replacement) @ gain for rows in torch.split(s, max(1, _CHUNK // (m + 1)))]
     return torch.cat([*parts, s.new_zeros(0)]).reshape(sizes.shape)
 
 
@@ -262,7 +265,8 @@ def draws(q: Sequence[float], m: int, weights: Sequence[float]) -> WeightLaw:
 
 def subsets(n: int, k: int, weights: Sequence[float]) -> WeightLaw:
     """The weights of a uniform k-subset of n negatives."""
-    rows = [[w * (y in chosen) for y, w in enumerate(weights)] for chosen in combinations(range(n), k)]
+    k = checks.whole("k", k, 0, n)
+    rows = [[w * (y in c) for y, w in zip(range(n), weights, strict=True)] for c in combinations(range(n), k)]
     return WeightLaw(checks.reals("chances", [1 / len(rows)] * len(rows)), checks.reals("rows", rows))
 
 
@@ -288,9 +292,9 @@ def worst_set(scheme: WeightLaw) -> Worst:
         ValueError: for shapes that do not fit, probabilities that do not sum to 1, a negative weight, or more than 16
             negatives.
     """
-    probabilities, weights = scheme
-    n = weights.shape[-1]
-    if weights.shape != (len(probabilities), n) or not 1 <= n <= LARGEST:
+    probabilities, weights = map(checks.reals, scheme._fields, scheme)
+    n = weights.shape[-1] if weights.ndim else 0
+    if probabilities.ndim != 1 or weights.shape != (len(probabilities), n) or not 1 <= n <= LARGEST:
         raise ValueError(
             f"probabilities {tuple(probabilities.shape)} and weights {tuple(weights.shape)} must be [K] and [K, n], "
             f"1 <= n <= {LARGEST}"
@@ -305,7 +309,7 @@ def worst_set(scheme: WeightLaw) -> Worst:
     return Worst(missing[worst].item(), tuple(sets[worst].nonzero().flatten().tolist()))
 
 
-def _pmf(n: int, m: int, s: Tensor, k: Tensor, replacement: bool) -> Tensor:
+def hit_law(n: int, m: int, s: Tensor, k: Tensor, replacement: bool) -> Tensor:
     """P(K_s = k), [rows, m + 1], by the ratios of neighbours from the mode on: log factorials would cancel."""
     if replacement:
         mode, up, down = torch.floor((m + 1) * (s / n)).clamp(max=m), s, n - s
