@@ -76,11 +76,6 @@ def test_scores_of_classes_that_are_never_labels(q: tuple[Fraction, ...], m: int
     assert slope(p, draws(never, m), believed, keep=True, exp_f=(*p[:2], score)) == [0, 0, 0]
 
 
-@given(laws(3, 9), laws(3, 9))
-def test_a_hit_of_the_only_draw_costs_a_constant(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> None:
-    assert slope(p, draws(q, 1), q, keep=False) == [0, 0, 0]
-
-
 @given(laws(3, 9), laws(4, 9))
 def test_pairs_of_one_redrawn_negative_fix_p_over_one_minus_q(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> None:
     q = tuple(x / sum(q[:3]) for x in q[:3])
@@ -201,22 +196,19 @@ def test_coins_against_the_sum_over_all_sets(f: Tensor, pi: tuple[float, ...]) -
     inclusion = torch.tensor(pi, dtype=torch.float64)
     members = torch.tensor(list(product((False, True), repeat=3)))
     chance = torch.where(members, inclusion, 1 - inclusion).prod(-1)
-    torch.testing.assert_close(
-        consistency.coin_losses(inclusion.log())(f),
-        consistency.set_losses(members, chance, inclusion.log())(f),
-        rtol=1e-9,
-        atol=1e-14,
-    )
+    by_sets = consistency.set_losses(members, chance, inclusion.log())(f)
+    torch.testing.assert_close(consistency.coin_losses(inclusion.log())(f), by_sets, rtol=1e-9, atol=1e-14)
 
 
 @given(laws(4, 9), st.integers(1, 5))
+@example((1 - Q(2, 10**17) - Q(1, 10**12), *[Q(1, 10**17)] * 2, Q(1, 10**12)), 4)
 @settings(deadline=None, max_examples=20)
 def test_the_law_of_a_union_by_enumeration(q: tuple[Fraction, ...], m: int) -> None:
     members, chance = consistency.union_law(log_of(q), m)
     expected = union(q, m)
     for row, value in zip(members, chance, strict=True):
         drawn = tuple(row.nonzero().flatten().tolist())
-        assert value.item() == pytest.approx(float(expected.get(drawn, 0)), abs=1e-12)
+        assert value.item() == pytest.approx(float(expected.get(drawn, 0)), rel=1e-12, abs=0)
 
 
 @pytest.mark.parametrize(
@@ -252,9 +244,8 @@ def zipf(classes: int, power: float = 1.0) -> Tensor:
 @settings(deadline=None, max_examples=60)
 def test_the_curvature_in_closed_form(f: Tensor, m: int, weights: Weights, hits: Hits) -> None:
     p = torch.tensor([0.2, 0.5, 0.3], dtype=torch.float64)
-    losses = consistency.multiset_losses(
-        log_q, m, consistency.factors(weights, log_q, m, hits=hits, prior=p.log()), hits
-    )
+    both = consistency.factors(weights, log_q, m, hits=hits, prior=p.log())
+    losses = consistency.multiset_losses(log_q, m, both, hits)
     expected = torch.autograd.functional.hessian(lambda x: p @ losses(x), f)  # type: ignore[no-untyped-call]
     assert isinstance(losses, consistency._Multiset)
     product = losses.curvature(f, p)

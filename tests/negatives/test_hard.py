@@ -25,8 +25,9 @@ SCORES = torch.tensor([1.0, -2.0, 0.5, 0.3], dtype=torch.float64)
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0, 4.0, 20.0])
 def test_the_integral_is_the_mean_over_all_multisets(m: int, beta: float) -> None:
     counts, chance = enumerated.draws(Q, m)
-    expected = chance @ enumerated.hard(beta)(SCORES, counts, Q)
-    assert torch.allclose(hard_losses(Q, m, beta)(SCORES), expected, rtol=1e-12, atol=1e-12)
+    for scores in (SCORES, 10 * SCORES):  # negatives far above the label, too
+        expected = chance @ enumerated.hard(beta)(scores, counts, Q)
+        assert torch.allclose(hard_losses(Q, m, beta)(scores), expected, rtol=1e-12, atol=1e-12)
     slope = jacobian(lambda f: P.exp() @ hard_losses(Q, m, beta)(f), SCORES)
     listed = jacobian(lambda f: P.exp() @ (chance @ enumerated.hard(beta)(f, counts, Q)), SCORES)
     assert torch.allclose(slope, listed, rtol=1e-10, atol=1e-12)

@@ -158,6 +158,8 @@ def test_groups_of_one_class_are_the_coordinates_and_spreading_agrees_with_the_d
     groups[2] = True
     mean, variance = negatives.group_moments(logits, scheme, groups)
     moments = negatives.gradient_moments(logits, scheme)
+    torch.testing.assert_close(moments.bias_norm, moments.bias.norm(dim=-1))  # over the classes, for each row
+    torch.testing.assert_close(moments.deviation, torch.stack([row.sum().sqrt() for row in moments.variance]))
     for column, of_class in ((0, 17), (1, 2999)):
         assert torch.allclose(mean[:, column], moments.mean[:, of_class], rtol=1e-11, atol=0)
         assert torch.allclose(variance[:, column], moments.variance[:, of_class], rtol=1e-9, atol=0)
@@ -194,11 +196,3 @@ def test_the_torch_losses_average_to_the_closed_forms(weights: Weights, hits: sa
     whole = mean + functional.LOGISTIC.positive(LOGITS[label])
     assert (probability @ by_margin).item() == pytest.approx(whole.item(), abs=1e-13)
     assert (probability @ (by_margin - whole) ** 2).item() == pytest.approx(variance.item(), abs=1e-13)
-
-
-def test_the_lengths_of_gradients_go_over_the_classes() -> None:
-    variance = torch.tensor([[[1.0, 4.0, 4.0], [0.0, 9.0, 16.0]]])
-    bias = torch.tensor([[[3.0, -4.0, 0.0], [0.0, 0.0, 2.0]]])
-    got = negatives.GradientMoments(torch.zeros(1, 2, 3), variance, bias)
-    assert got.deviation.tolist() == [[3, 5]]  # roots of 9 and of 25
-    assert got.bias_norm.tolist() == [[5, 2]]

@@ -6,7 +6,7 @@ from math import prod
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -34,12 +34,13 @@ def moments(p: Law, q: Law, m: int) -> tuple[list[list[Fraction]], list[list[Fra
 
 @pytest.mark.claim("sumexp-worth", shows="statement", evidence="exact")
 @given(laws(3, 50), laws(3, 50), st.integers(1, 3))
+@example(*((Q(1, 2), Q(1, 2) - 2 * rare, rare, rare) for rare in (Q(1, 10**27), Q(1, 10**17))), 2)
 @settings(deadline=None, max_examples=20)
 def test_covariance_is_hessian_in_rational_arithmetic(p: Law, q: Law, m: int) -> None:
     covariance, hessian = moments(p, q, m)
     assert covariance == hessian
     exact = torch.tensor([[float(x) for x in row] for row in hessian], dtype=torch.float64)
-    torch.testing.assert_close(information(log_of(p), log_of(q), m), exact, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(information(log_of(p), log_of(q), m), exact, rtol=1e-10, atol=0)
 
 
 @pytest.mark.claim("sumexp-worth", shows="statement", evidence="exact")
@@ -77,12 +78,8 @@ def test_each_further_negative_informs_and_the_bounds_hold(p: Law, q: Law, m: in
 def test_negatives_from_the_true_law_cost_a_factor_of_one_plus_one_over_m() -> None:
     log_p = log_of((Q(1, 2), Q(3, 10), Q(1, 5)))
     for m in (1, 2, 7, 100):
-        torch.testing.assert_close(
-            variance(information(log_p, log_p, m)),
-            float(Q(m + 1, m)) * variance(full_information(log_p)),
-            rtol=1e-10,
-            atol=1e-12,
-        )
+        expected = float(Q(m + 1, m)) * variance(full_information(log_p))
+        torch.testing.assert_close(variance(information(log_p, log_p, m)), expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("m", [1, 5, 300])

@@ -261,10 +261,8 @@ def gradient_variance(q: reference.Law, w: reference.Law, a: tuple[Fraction, ...
         return [*share, -sum(share, Q(0))]
 
     means = [mean(q, m, lambda counts: gradient(counts)[k]) for k in range(len(a) + 1)]  # noqa: B023
-    return sum(
-        (mean(q, m, lambda counts: (gradient(counts)[k] - means[k]) ** 2) for k in range(len(a) + 1)),  # noqa: B023
-        Q(0),
-    )
+    spreads = (mean(q, m, lambda counts: (gradient(counts)[k] - means[k]) ** 2) for k in range(len(a) + 1))  # noqa: B023
+    return sum(spreads, Q(0))
 
 
 @pytest.mark.claim("negatives-remark-3", shows="statement", evidence="exact")

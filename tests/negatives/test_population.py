@@ -283,12 +283,8 @@ def accuracy(hits: Hits, seed: int) -> float:
         rows = torch.randint(1347, (64,), generator=generator)
         ids, log_q, hit = samplers.draw(samplers.Uniform(10), labels[rows], 3, hits=hits, generator=generator)
         logits = images[rows] @ weight.T
-        loss = functional.sampled_softmax(
-            logits.gather(1, labels[rows, None]).squeeze(1),
-            logits.gather(1, ids),
-            weights=samplers.constant(log_q, 3),
-            hits=hit,
-        )
+        own, others, constant = logits.gather(1, labels[rows, None]), logits.gather(1, ids), samplers.constant(log_q, 3)
+        loss = functional.sampled_softmax(own.squeeze(1), others, weights=constant, hits=hit)
         (slope,) = torch.autograd.grad(loss, weight)
         with torch.no_grad():
             weight -= 0.5 * slope

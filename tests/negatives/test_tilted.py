@@ -70,10 +70,8 @@ def test_neither_tau_nor_beta_changes_the_order(labels: list[int], drawn: list[i
 
 @pytest.mark.claim("since-debiased-corrects", shows="statement", evidence="exact")
 def test_the_mean_over_true_negatives_in_rational_numbers() -> None:
-    positives, negatives = (
-        (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)),
-        (Fraction(1, 4), Fraction(0), Fraction(3, 4)),
-    )
+    positives = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
+    negatives = Fraction(1, 4), Fraction(0), Fraction(3, 4)
     share, values = Fraction(1, 5), (7, -2, 3)
     draws = [share * a + (1 - share) * b for a, b in zip(positives, negatives, strict=True)]
 

@@ -65,12 +65,12 @@ def test_descent_ends_at_the_exact_minimum_and_not_at_the_bounds() -> None:
 def test_averages_are_over_the_second_half() -> None:
     problem = few_digits(1)
     short, long = (
-        training.descend(problem, doublings=d, runs=2, first=2, generator=torch.Generator().manual_seed(0))
+        training.descend(problem, doublings=d, runs=2, first=1, generator=torch.Generator().manual_seed(0))
         for d in (0, 1)
     )
-    assert list(short) == [2]
-    assert list(long) == [2, 4]
-    torch.testing.assert_close(short[2], long[2], rtol=0, atol=0)  # the same draws, whatever comes later
+    assert list(short) == [1]
+    assert list(long) == [1, 2]
+    torch.testing.assert_close(short[1], long[1], rtol=0, atol=0)  # the same draws, whatever comes later
 
 
 def test_distance_and_its_error_by_hand() -> None:

@@ -40,7 +40,7 @@ def test_each_choice_rests_on_an_entry_of_the_register() -> None:
     "given, message",
     [
         *(({"classes": 1}, "classes is 1"), ({"memory": 0}, "memory is 0"), ({"means": "all"}, "means is 'all'")),
-        *(({"skew": -1.0}, "skew is -1.0"), ({"skew": float("nan")}, "skew is nan")),
+        *(({"skew": -1.0}, "skew is -1.0"), ({"skew": float("nan")}, "skew is nan"), ({"skew": "a"}, "skew is 'a'")),
     ],
 )
 def test_bad_numbers(given: dict[str, Any], message: str) -> None:

@@ -48,14 +48,14 @@ def expansion(logits: Tensor, scheme: Scheme) -> Expansion:
 
     Source: Rawat et al., Theorem 3, with the missing remainder.
     """
-    log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)
+    log_q = scheme.log_q
     log_z = (math.log(scheme.m) + log_terms(logits, scheme)).masked_fill(log_q == -math.inf, -math.inf)
     log_mean = torch.logsumexp(log_q + log_z, -1, keepdim=True)
     log_mu = torch.logaddexp(torch.zeros_like(log_mean), log_mean)  # z itself overflows where a negative is far above
     spread, q = torch.exp(log_z - log_mu) - torch.exp(log_mean - log_mu), log_q.exp()  # in units of mu
     second, third, fourth = ((q * spread**power).sum(-1) for power in (2, 3, 4))
     k4 = fourth - 3 * second**2
-    if not bool(fourth.isfinite().all()):
-        raise ValueError("a moment of the terms overflows: the rarest class is too rare for its weight")
     cube = 11 * k4 / 12 - 25 * second * third / 3 + 137 * second**3 / 12
+    if not bool(cube.isfinite().all()):
+        raise ValueError("a moment of the terms overflows: the rarest class is too rare for its weight")
     return Expansion((-second / 2, third / 3 - 3 * second**2 / 4), (second, 11 * second**2 / 4 - third, cube))

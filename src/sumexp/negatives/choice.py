@@ -2,9 +2,10 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from sumexp import _checks as checks
+from sumexp._checks import typed
 
 Means = Literal["batch", "draws"]
 """A step can score the labels of its batch only, as two towers do, or any classes."""
@@ -23,6 +24,7 @@ class Choice:
     bytes: int
 
 
+@typed
 def choose(
     classes: int, batch: int, negatives: int, skew: float, memory: int, means: Means = "draws", steps: int = 10**5
 ) -> Choice:
@@ -48,7 +50,6 @@ def choose(
     classes, batch = checks.whole("classes", classes, 2), checks.whole("batch", batch, 1)
     negatives, steps = checks.whole("negatives", negatives, 1), checks.whole("steps", steps, 1)
     memory = checks.whole("memory", memory, 1)
-    checks.choice("means", means, get_args(Means))
     if not 0 <= skew < math.inf:
         raise ValueError(f"skew is {skew!r}; it must be a number of nats, 0 or more")
     if means == "draws" and ENTRY * batch * classes <= memory:

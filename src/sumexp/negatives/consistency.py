@@ -14,9 +14,8 @@ of classes times nodes instead of classes squared. Three schemes are consistent 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import chain, combinations
 from typing import get_args
 
 import numpy as np
@@ -49,7 +48,7 @@ def factors(
     Source: Rawat et al., Table 1 and equation (16).
     """
     checks.choice("weights", weights, get_args(Weights))
-    zero, log_m = torch.zeros_like(log_q), math.log(m)
+    zero, log_m = torch.zeros_like(log_q), math.log(checks.whole("m", m, 1))
     renewed = zero
     if hits == "redraw":  # 1 - q of a class drawn almost always has lost its digits
         renewed = torch.where(log_q > -0.5, others(log_q.exp()).log(), torch.log1p(-log_q.exp()))
@@ -197,25 +196,30 @@ def log1p_sums(counts: Tensor, scores: Tensor, minus: Tensor, own: Tensor | floa
     top = torch.where(counts > 0, log_z, log_z.amin(-1, keepdim=True)).amax(-1, keepdim=True).detach()
     terms = counts * torch.exp(torch.where(counts > 0, log_z - top, -math.inf))
     total, shift = terms.sum(-1, keepdim=True) if hits else others(terms), top - log_own
-    far = (shift > 100) & (total > 0)  # 1 is nothing compared with the sum, which may leave the range of floats
+    far = (shift > 100) & (total > 0)  # the sum may leave the range of floats
     near = torch.log1p(total * torch.exp(shift.clamp_max(100)))
-    return torch.where(far, torch.where(far, total, 1.0).log() + shift, near)
+    log_sum = torch.where(far, total, 1.0).log() + shift
+    return torch.where(far, torch.logaddexp(log_sum, torch.zeros_like(log_sum)), near)
 
 
 @typed
 def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
-    r"""The law of the union of m draws, :math:`P(U=C) = \sum_{A\subseteq C}(-1)^{|C\setminus A|}q(A)^m`.
+    r"""The law of the union of m draws, from :math:`P(U_{k+l}=C) = \sum_{A\cup B=C}P(U_k=A)P(U_l=B)`.
 
     Members [2^classes, classes] and probability [2^classes], for :func:`set_losses`; at most 12 classes.
     """
     m, classes = checks.whole("m", m, 1), log_q.shape[-1] if log_q.ndim else 0
     if classes > 12:
         raise ValueError(f"there are 2^{classes} sets of {classes} classes; give at most 12 classes")
-    sets = _subsets(range(classes))
-    q = checks.log_law("log_q", log_q).exp().tolist()
-    chance = [sum((-1) ** (len(c) - len(a)) * sum(q[i] for i in a) ** m for a in _subsets(c)) for c in sets]
-    members = torch.tensor([[i in c for i in range(classes)] for c in sets], device=log_q.device)
-    return members, torch.tensor(chance, dtype=torch.float64, device=log_q.device).clamp_min(0)
+    sets, single = torch.arange(2**classes, device="cpu"), 2 ** torch.arange(classes, device="cpu")  # as bits
+    one = chance = torch.zeros(len(sets), dtype=torch.float64, device="cpu")
+    one[single] = checks.log_law("log_q", log_q.detach()).exp().cpu()
+    for bit in f"{m:b}"[1:]:
+        for other in (chance, one)[: 1 + int(bit)]:
+            doubled, chance = chance, torch.zeros_like(chance)
+            for a in other.nonzero().flatten().tolist():
+                chance.index_add_(0, sets | a, other[a] * doubled)  # no difference: rare unions keep their digits
+    return ((sets.unsqueeze(-1) & single) > 0).to(log_q.device), chance.to(log_q.device)
 
 
 @typed
@@ -301,7 +305,3 @@ def _grid(
     nodes = base.nodes(scores.device).unsqueeze(-1) + log_c.detach().max()
     rate = torch.exp(nodes - log_c)
     return nodes, rate, torch.where(worthless, 0.0, base.step * torch.exp(-rate)), log_z
-
-
-def _subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
-    return list(chain.from_iterable(combinations(items, size) for size in range(len(items) + 1)))

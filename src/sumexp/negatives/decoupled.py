@@ -30,10 +30,10 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
         raise ValueError(f"negative_losses has shape {tuple(negative_losses.shape)}; expected {scheme.classes} classes")
     if not bool(torch.isfinite(negative_losses).all()):
         raise ValueError("a value of the margin loss is NaN or infinite")
-    values = scheme.log_w.exp() * negative_losses.to(torch.float64)
-    q = scheme.log_q.exp()
-    mean = (q * values).sum(-1, keepdim=True)
-    return scheme.m * mean.squeeze(-1), scheme.m * (q * (values - mean).square()).sum(-1)
+    losses, half = negative_losses.to(torch.float64), scheme.log_q / 2  # w may overflow where q w does not
+    mean = ((scheme.log_q + scheme.log_w).exp() * losses).sum(-1, keepdim=True)
+    centred = (half + scheme.log_w).exp() * losses - half.exp() * mean
+    return scheme.m * mean.squeeze(-1), scheme.m * centred.square().sum(-1)
 
 
 @typed

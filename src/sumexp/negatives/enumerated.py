@@ -169,14 +169,14 @@ def estimate(loss: Loss, log_p: Tensor, log_q: Tensor, m: int) -> Estimate:
 
 def _minimum(risk: Callable[[Tensor], Tensor], start: Tensor) -> tuple[Tensor, Tensor]:
     """Newton's method; the risk does not change if a constant is added to all scores. Its Hessian there, too."""
-    scores = start - start.mean()
-    flat = start.new_full((len(start), len(start)), 1 / len(start))
+    scores, scale = start - start.mean(), (start / 2).exp()  # in units of 1/scale a rare class curves as much as others
+    flat = torch.outer(scale, scale)
     for _ in range(100):
         curvature: Tensor = hessian(risk, scores)  # type: ignore[no-untyped-call]
         slope: Tensor = jacobian(risk, scores)  # type: ignore[no-untyped-call]
-        values, vectors = torch.linalg.eigh(curvature + flat)
+        values, vectors = torch.linalg.eigh(curvature / flat + flat)
         # Where the risk is not convex the step still descends along each eigenvector.
-        step = -vectors @ ((vectors.T @ slope) / values.abs().clamp_min(1e-12))
+        step = -vectors @ ((vectors.T @ (slope / scale)) / values.abs().clamp_min(1e-12)) / scale
         if step.abs().max() < 1e-11:
             if values.min() <= 0:
                 break

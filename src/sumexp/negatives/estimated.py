@@ -32,6 +32,11 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
     truth, law = checks.log_law("log_p", log_p), checks.log_law("log_q", log_q)
     if estimate.shape != law.shape or not bool(estimate.isfinite().all()):
         raise ValueError(f"the estimate of log q must hold {tuple(law.shape)} finite numbers: give unseen classes one")
-    shift = torch.where(truth > -math.inf, estimate.double() - law, 0.0)
-    nats = torch.logsumexp(truth + shift, -1) - (truth.exp() * shift).sum(-1)
+    occurs, p = truth > -math.inf, truth.exp()
+    shift = torch.where(occurs, estimate.double() - law, 0.0)
+    above = torch.where(occurs, shift - shift.gather(-1, truth.argmax(-1, keepdim=True)), 0.0)
+    centred = torch.where(occurs, above - (p * above).sum(-1, keepdim=True), 0.0)
+    # The mean of a small exponential is 1 to many digits; that of a large one leaves the range of floats.
+    near = torch.log1p((p * torch.expm1(centred.clamp_max(700))).sum(-1)).clamp_min(0)
+    nats = torch.where((centred < 700).all(-1), near, torch.logsumexp(truth + centred, -1))
     return torch.where((shift < math.inf).all(-1), nats, math.inf)

@@ -57,7 +57,7 @@ def gradient_moments(logits: Tensor, scheme: Scheme) -> GradientMoments:
 
     The relative error of means and second moments is 1e-13; that of a variance is relative to the second moment.
     """
-    log_x, log_q = _rows(logits, scheme)
+    log_x, log_q, shape = _rows(logits, scheme)
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     rule, powers = _powers(law, scheme.m)
     weight = _weight(rule, log_x)
@@ -75,7 +75,6 @@ def gradient_moments(logits: Tensor, scheme: Scheme) -> GradientMoments:
     mean[:, scheme.label], variance[:, scheme.label] = -of_others[0], of_others[1]
     full = torch.softmax(logits.detach().to(torch.float64), -1)
     full[..., scheme.label] -= 1
-    shape = logits.shape
     return GradientMoments(mean.view(shape), variance.view(shape), mean.view(shape) - full)
 
 
@@ -88,21 +87,21 @@ def group_moments(logits: Tensor, scheme: Scheme, groups: Tensor) -> tuple[Tenso
     """
     if groups.dtype != torch.bool or groups.ndim != 2 or groups.shape[-1] != scheme.classes:
         raise ValueError(f"groups is {groups.dtype} {tuple(groups.shape)}; give bool [groups, {scheme.classes}]")
-    log_x, log_q = _rows(logits, scheme)
+    log_x, log_q, shape = _rows(logits, scheme)
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     rule, powers = _powers(law, scheme.m)
     groups = groups.clone()
     groups[:, scheme.label] = False
     moments = [torch.stack(_group(log_x, log_q, group, scheme.m, rule, powers)) for group in groups]
-    mean, variance = torch.stack(moments, -1).view(2, *logits.shape[:-1], len(groups))
+    mean, variance = torch.stack(moments, -1).view(2, *shape[:-1], len(groups))
     return mean, variance
 
 
-def _rows(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
-    """log x [batch, classes] and log q [batch or 1, classes], the latter normalised to all digits."""
-    log_q = scheme.log_q.detach().to(torch.float64).reshape(-1, scheme.classes)
-    log_x = log_terms(logits.detach(), scheme).reshape(-1, scheme.classes)
-    return log_x, log_q - torch.logsumexp(log_q, -1, keepdim=True)
+def _rows(logits: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor, torch.Size]:
+    """log x [batch, classes], log q [batch or 1, classes], and the shape of the batch with classes."""
+    log_x = log_terms(logits.detach(), scheme)
+    log_q = scheme.log_q.detach() if scheme.log_q.ndim == 1 else scheme.log_q.detach().expand_as(log_x)
+    return log_x.reshape(-1, scheme.classes), log_q.reshape(-1, scheme.classes), log_x.shape
 
 
 def _powers(law: expectations.Law, m: int) -> tuple[expectations.Rule, tuple[Tensor, Tensor]]:

@@ -32,7 +32,6 @@ import torch
 from numpy.typing import NDArray
 from scipy import optimize
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from sumexp import _checks as checks
 from sumexp.expectations.quadrature import rule
@@ -148,7 +147,8 @@ class _Hard:
     def _means(self, scores: Tensor, tol: float) -> Tensor:
         labels, interpolate = _nodes(scores, tol)
         log_b = self.beta * (scores - scores.detach().min())  # the least b is 1
-        log_a = log_b + softplus(math.log(self.m) + scores - labels.unsqueeze(-1))  # [labels, draws]
+        above = math.log(self.m) + scores - labels.unsqueeze(-1)  # [labels, draws]
+        log_a = log_b + torch.logaddexp(above, torch.zeros_like(above))  # F.softplus drops e^-x beyond 20
         base = rule(tol, log_a.max().item() + math.log(self.m))
         u = base.nodes(scores.device)
         parts = self._lost(u[:, None, None] + log_a) - self._lost(u[:, None] + log_b).unsqueeze(-1)

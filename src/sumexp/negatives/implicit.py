@@ -12,6 +12,7 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
+from sumexp import _checks as checks
 from sumexp import expectations
 from sumexp._checks import typed
 from sumexp.expectations._integrals import NEAR
@@ -77,13 +78,14 @@ def log_terms(logits: Tensor, scheme: Scheme) -> Tensor:
     r""":math:`\log x_{y'} = f_{y'} - f_y + \log w_{yy'}`, [..., classes].
 
     Raises:
-        ValueError: if the batch is empty or has another number of classes than the scheme, a logit is NaN or +inf, or
-            that of the label is -inf. (A negative with logit -inf adds nothing.)
+        ValueError: if the batch is empty or does not fit the scheme's classes or batch, a logit is NaN or +inf, or that
+            of the label is -inf. (A negative with logit -inf adds nothing.)
     """
     if logits.ndim == 0 or logits.shape[-1] != scheme.classes:
         raise ValueError(f"logits have shape {tuple(logits.shape)}; the scheme has {scheme.classes} classes")
     if not logits.numel():
         raise ValueError(f"the batch is empty: logits have shape {tuple(logits.shape)}")
+    checks.together(logits=logits, log_w=scheme.log_w)
     f = logits.to(torch.float64)
     positive = f[..., scheme.label : scheme.label + 1]
     if not bool(f.detach().max() < torch.inf) or not bool(torch.isfinite(positive).all()):
@@ -104,7 +106,7 @@ def implicit_loss(logits: Tensor, scheme: Scheme, tol: float = 1e-12) -> Implici
     Source: Rawat et al., equations (7) and (11); the expectation, whose closed form they call elusive, is new here.
     """
     log_x = log_terms(logits, scheme)
-    log_q = torch.log_softmax(scheme.log_q.to(torch.float64), -1)  # the law sums to 1 within 1e-6 only
+    log_q = scheme.log_q if scheme.log_q.ndim == 1 else scheme.log_q.expand_as(log_x)
     law = expectations.with_replacement(log_x, scheme.m, log_q)
     exact = expectations.expect(law, tol)
     bound = torch.log1p(scheme.m * torch.exp(log_x + log_q).sum(-1))

@@ -32,7 +32,8 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     low, high = -38 - math.log(m * r.max().item()), math.log(40 / r.min().item())
     u = torch.arange(low, high, step, dtype=torch.float64, device=r.device)
     terms = torch.exp(-u.exp().unsqueeze(-1) * r)  # [nodes, classes]
-    log_m = torch.log1p((torch.expm1(-u.exp().unsqueeze(-1) * r) @ q).clamp_min(-1))
+    mean, lost = terms @ q, torch.expm1(-u.exp().unsqueeze(-1) * r) @ q
+    log_m = torch.where(mean < 0.5, mean.log(), torch.log1p(lost.clamp_min(-0.5)))  # each to all its digits
     weight = step * torch.exp(u + (m - 1) * log_m) if m > 1 else step * u.exp()
     pairs = m * torch.outer(p, p) * (terms.T @ (weight.unsqueeze(-1) * terms))
     pairs.fill_diagonal_(0)
@@ -42,12 +43,17 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
 def full_information(log_p: Tensor) -> Tensor:
     r"""The same for the full softmax, :math:`\operatorname{diag}P - PP^\top`, [classes, classes]."""
     p = checks.log_law("log_p", log_p).exp()
-    return torch.diag(p) - torch.outer(p, p)
+    pairs = torch.outer(p, p).fill_diagonal_(0)  # no difference 1 - p
+    return torch.diag(pairs.sum(-1)) - pairs
 
 
 def variance(information: Tensor) -> Tensor:
     """The variance of the estimate times N, [classes, classes]: the inverse on scores that sum to 0."""
-    classes = len(information)
-    constant = information.new_full((classes, classes), 1 / classes)
-    inverse: Tensor = torch.linalg.inv(information + constant)
-    return inverse - constant
+    # The score of the best known class held at 0: the others' variances keep their digits, however rare a class is.
+    best = information.clone().fill_diagonal_(0).abs().sum(-1).argmax()
+    free = torch.arange(len(information), device=information.device) != best
+    free_pairs, inverse = torch.outer(free, free), torch.zeros_like(information)
+    root = torch.linalg.cholesky(information[free_pairs].view(len(information) - 1, -1))
+    inverse[free_pairs] = torch.cholesky_inverse(root).flatten()
+    means = inverse.mean(0)
+    return inverse - means - means.unsqueeze(-1) + means.mean()

@@ -30,13 +30,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 from scipy.optimize import brentq
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from sumexp import _checks as checks
-from sumexp.negatives.consistency import _Multiset, factors, minimiser, multiset_losses
+from sumexp.negatives.consistency import _Multiset, factors, minimiser, multiset_losses, others
 from sumexp.negatives.population import positive_laws
 
 Published = Literal["baseline", "refined"]
@@ -106,7 +107,7 @@ def first_order(scheme: Literal["refined", "importance"], log_p: Tensor, log_q: 
     checks.choice("scheme", scheme, ("refined", "importance"))
     log_p, log_q = positive_laws(log_p, log_q)
     p, q = log_p.exp(), log_q.exp()
-    a = p * (1 - p) * (1 / q + (1 / (1 - q) if scheme == "refined" else 1))
+    a = p * others(p) * (1 / q + (1 / others(q) if scheme == "refined" else 1))
     return a - p @ a
 
 
@@ -136,13 +137,14 @@ def _refined(log_q: Tensor, m: int) -> _Refined:
     """M is binomial; its m - M hits are rare."""
     from scipy.stats import binom  # imported here, as it takes half a second
 
-    q = log_q.exp().cpu().numpy()
+    q, rest = log_q.exp().cpu().numpy(), others(log_q.exp()).cpu().numpy()
     if q.max() >= 1:
         raise ValueError("exp(log_q) is 1 for a class, to all digits; as a label it leaves no negative")
     most = int(binom.isf(NEGLIGIBLE, m, q.max()))
     terms = []
     for hits in range(min(most, m - 1) + 1):
-        share = torch.from_numpy(binom.pmf(hits, m, q)).to(log_q.device)
+        chance = np.where(q < 0.5, binom.pmf(hits, m, q), binom.pmf(m - hits, m, rest))  # 1 - q would lose digits
+        share = torch.from_numpy(chance).to(log_q.device)
         if share.max() > NEGLIGIBLE:
             weights = factors("importance", log_q, m - hits, hits="redraw")
             terms.append((_Multiset(log_q.exp(), m - hits, weights, "redraw", 1e-12), share))
@@ -158,13 +160,15 @@ def _limit(log_p: Tensor) -> Tensor:
             f"class {int(top)} has probability {largest.item():.6g}: from 1/2 on the baseline's scores diverge as "
             "num_negatives grows; give a finite num_negatives"
         )
-    rest = torch.cat([p[:top], p[top + 1 :]]) / largest
+    others_p = torch.cat([p[:top], p[top + 1 :]])
+    rest, lacks = others_p / largest, (largest - others_p) / largest
 
     def smaller(odds: float) -> Tensor:
         """The other classes, over 1 - p_top."""
         p_top = 1 / (1 + math.exp(-odds))
-        product = rest * p_top * (1 / (1 + math.exp(odds)))
-        return 2 * rest * p_top / (1 + (1 - 4 * product).clamp_min(0).sqrt())
+        # 1 - 4 rest p (1 - p), without a difference of nearly equal numbers; 1 - 2 p is -tanh(odds / 2)
+        square = math.tanh(odds / 2) ** 2 + 4 * lacks * p_top / (1 + math.exp(odds))
+        return 2 * rest * p_top / (1 + square.sqrt())
 
     odds = brentq(lambda odds: smaller(odds).sum().item() - 1, -40.0, 40.0, xtol=1e-15, rtol=1e-15)
     others = smaller(odds).log() - math.log1p(math.exp(odds))

@@ -69,11 +69,14 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     r"""The law of set and number N of draws until m ids differ, corrected by :math:`1-(1-q_i)^N`.
 
     Libraries that count their tries use this correction; where N = m they use :math:`mq_i`, as with replacement. Large
-    N of total probability ``tol`` are left out.
+    N of total probability ``tol`` are left out; if more than 10,000 draws remain, it raises ValueError.
 
     Source: ``ExpectedCountHelper`` in TensorFlow's ``range_sampler.cc``.
     """
     q = _law(log_q, m, spare=0)
+    rare = sum(sorted(q)[: len(q) - m + 1])  # without these the draws go on, with m - 1 classes
+    if rare < 1 and math.log(tol) < 10_000 * math.log1p(-rare):
+        raise ValueError(f"all but {m - 1} classes have probability {rare:.3g}: too many draws; give a smaller m")
     sets = list(combinations(range(len(q)), m))
     # state: probability that the ids seen so far are exactly a set, after n draws
     state: dict[tuple[int, ...], float] = {(): 1.0}

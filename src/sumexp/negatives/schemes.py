@@ -20,7 +20,6 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp._checks import typed
 from sumexp.samplers._negatives import Hits
-from sumexp.samplers._weights import constant, importance, tail
 
 Weights = Literal["constant", "importance", "relative", "tail"]
 
@@ -32,8 +31,8 @@ class Scheme:
     Attributes:
         label: the positive class y.
         m: number of negatives drawn with replacement.
-        log_q: [..., classes] logarithm of the law of one draw.
-        log_w: [..., classes] logarithms of the weights :math:`w_{yy'}`; ``-inf`` for weight 0.
+        log_q: [..., classes] logarithm of the law of one draw, kept normalised and in float64.
+        log_w: [..., classes] logarithms of the weights :math:`w_{yy'}`; ``-inf`` for weight 0. Kept in float64.
 
     Raises:
         ValueError: if there are fewer than two classes, the label is out of range, q does not sum to 1, or a weight is
@@ -55,7 +54,8 @@ class Scheme:
                 f"log_w has shape {tuple(self.log_w.shape)}, log_q {tuple(self.log_q.shape)}; give each class a weight"
             )
         _check_label(self.label, self.log_q)
-        checks.log_law("log_q", self.log_q)
+        object.__setattr__(self, "log_q", checks.log_law("log_q", self.log_q))
+        object.__setattr__(self, "log_w", checks.widest(self.log_w))
         if bool((torch.isnan(self.log_w) | (self.log_w == math.inf)).any()):
             raise ValueError("a log weight is NaN or +inf; weights are finite and not negative (-inf is weight 0)")
 
@@ -91,8 +91,8 @@ def log_prior(counts: Tensor) -> Tensor:
         ValueError: if a count is negative or not finite, or all are 0.
     """
     total = counts.to(torch.float64).sum()
-    if bool((counts < 0).any()) or not 0 < total.item() < math.inf:
-        raise ValueError("counts must be finite, not negative and not all 0")
+    if counts.ndim != 1 or bool((counts < 0).any()) or not 0 < total.item() < math.inf:
+        raise ValueError(f"counts must be finite, not negative, not all 0 and [classes], not {tuple(counts.shape)}")
     return counts.to(torch.float64).log() - total.log()
 
 
@@ -146,28 +146,25 @@ def scheme(
 
     Source: Rawat et al., Table 1 and equation (16).
     """  # noqa: E501
-    log_q = log_q.to(torch.float64)
     _check_label(label, log_q)
-    checks.log_law("log_q", log_q)
+    log_q = checks.log_law("log_q", log_q)
     m = checks.whole("m", m, 1)
     checks.choice("hits", hits, get_args(Hits))
     checks.choice("weights", weights, get_args(Weights))
     if hits == "redraw":
         log_q = exclude(log_q, label)
     if weights == "constant":
-        w = constant(log_q, m)
+        log_w = torch.full_like(log_q, -math.log(m))
     elif weights == "importance":
-        w = importance(log_q, m)
+        log_w = -log_q - math.log(m)
     elif weights == "relative":
-        log_q_label = log_q[..., label : label + 1]
-        w = torch.where(log_q_label == -math.inf, 0.0, torch.exp(log_q_label - log_q))
+        log_w = log_q[..., label : label + 1] - log_q
     else:
-        prior = _given(prior).to(torch.float64)
-        checks.log_law("prior", prior)
+        prior = checks.log_law("prior", _given(prior))
         if prior.shape[-1] != log_q.shape[-1] or prior[..., label].eq(-math.inf).any():
             raise ValueError(f"prior must cover all {log_q.shape[-1]} classes, with positive mass on label {label}")
-        w = tail(log_q, m, prior, prior[..., label : label + 1])
-    log_w = torch.where(log_q == -math.inf, -math.inf, w.log())  # a class that is never drawn needs no weight
+        log_w = prior - prior[..., label : label + 1] - log_q - math.log(m)
+    log_w = torch.where(log_q == -math.inf, -math.inf, log_w)  # a class that is never drawn needs no weight
     if hits != "keep":
         log_w[..., label] = -math.inf
     return Scheme(label, m, log_q, log_w)
@@ -186,13 +183,14 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     """
     _check_label(label, log_q)
     checks.together(log_rho=log_rho, log_q=log_q)
+    log_q = checks.log_law("log_q", log_q)
     m = checks.whole("m", m, 1)
     negative = torch.arange(log_q.shape[-1], device=log_q.device) != label
     wanted = negative & (log_rho != -math.inf)
     if bool((wanted & (log_q == -math.inf)).any()):
         raise ValueError("q is 0 on a negative with rho > 0, which no weight can correct; give it mass")
     log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(m), -math.inf)
-    return Scheme(label, m, log_q.to(torch.float64), log_w)
+    return Scheme(label, m, log_q, log_w)
 
 
 def _given(prior: Tensor | None) -> Tensor:

@@ -59,15 +59,19 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0)
     for name, value in (("tau", tau), ("beta", beta)):
         if not isinstance(value, Real):
             raise ValueError(f"{name} is {value!r}; it must be a number")
-    most = (log_q - log_p).min().exp().item()
-    if not 0 <= tau < most:
+    most, share = (log_q - log_p).min().exp().item(), tau * (log_p - log_q).exp()  # of a class's draws, positives
+    if not (0 <= tau < most and bool((share < 1).all())):
         raise ValueError(f"tau is {tau!r}; it must be >= 0 and less than min q/P, {most:.6g}: no law is left otherwise")
     if not 0 <= beta < math.inf:
         raise ValueError(f"beta is {beta!r}; it must be a number >= 0")
-    rest = (log_q.exp() - tau * log_p.exp()) / (1 - tau)
-    log_ratio = log_p - rest.log()
+    log_rest = log_q + torch.log1p(-share) - math.log1p(-tau)
+    log_ratio = log_p - log_rest
     if beta == 0:
         return log_ratio
+
+    def of_x(x: Tensor) -> Tensor:
+        """log v, which is near 0 for large beta, to its digits."""
+        return torch.log((x + beta) / (1 + beta)) if beta < 1 else torch.log1p((x - 1) / (1 + beta))
 
     def log_v(log_kappa: float) -> Tensor:
         """log v by Newton's method in log x, x = (1 + beta) v - beta: convex, with slopes from 1 to 1 + beta."""
@@ -75,14 +79,14 @@ def tilted(log_p: Tensor, log_q: Tensor, *, tau: float = 0.0, beta: float = 0.0)
         log_x = target.clamp_min(0) / (1 + beta) + target.clamp_max(0) + beta * math.log1p(1 / max(beta, 1e-300))
         for _ in range(200):
             x = log_x.exp()
-            step = (beta * torch.log((x + beta) / (1 + beta)) + log_x - target) / (1 + beta * x / (x + beta))
+            step = (beta * of_x(x) + log_x - target) / (1 + beta * x / (x + beta))
             log_x = log_x - step
             if step.abs().max() < 1e-14:
                 break
-        return torch.log((log_x.exp() + beta) / (1 + beta))
+        return of_x(log_x.exp())
 
     def excess(log_kappa: float) -> float:
-        return log_kappa + (rest.log() + beta * log_v(log_kappa)).logsumexp(0).item()
+        return log_kappa + (log_rest + beta * log_v(log_kappa)).logsumexp(0).item()
 
     low, high = -1.0, 1.0
     while excess(low) > 0:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from torch import Tensor
 
+from sumexp import _checks as checks
 from sumexp.functional import pairwise_margin, sampled_softmax
 from sumexp.negatives.implicit import implicit_loss
 from sumexp.negatives.schemes import Scheme, scheme, uniform
@@ -63,7 +64,8 @@ def long_tail(labels: Tensor, most: int, ratio: float) -> Tensor:
 def principal(images: Tensor, components: int) -> Tensor:
     """The leading principal components of the rows, each of variance 1, and a constant: [N, components + 1]."""
     centred = images.to(torch.float64) - images.to(torch.float64).mean(0)
-    left, _, _ = torch.linalg.svd(centred, full_matrices=False)
+    left, scale, _ = torch.linalg.svd(centred, full_matrices=False)
+    components = checks.whole("components", components, 1, int((scale > 1e-10 * scale[0]).sum()))
     constant = torch.ones(len(images), 1, dtype=torch.float64, device=images.device)
     return torch.cat([left[:, :components] * len(images) ** 0.5, constant], -1)
 
@@ -109,8 +111,8 @@ def descend(
     sampler = Uniform(problem.classes)
     weights = features.new_zeros(runs, features.shape[1], problem.classes, requires_grad=True)
     total = torch.zeros_like(weights)
-    wanted = {first // 2} | {first << k for k in range(doublings + 1)}
-    totals: dict[int, Tensor] = {}
+    ends = [first << k for k in range(doublings + 1)]
+    totals = {0: torch.zeros_like(weights)}
     for t in range(first << doublings):
         chosen = torch.randint(len(features), (runs, batch), generator=generator, device=generator.device)
         labels = problem.labels[chosen].flatten()
@@ -127,9 +129,9 @@ def descend(
         with torch.no_grad():
             weights -= rate * (1 + t / 100) ** -0.6 * slope
             total += weights
-        if t + 1 in wanted:
+        if t + 1 in {first // 2, *ends}:
             totals[t + 1] = total.detach().clone()
-    averages = {n: (totals[n] - totals[n // 2]) / (n - n // 2) for n in sorted(totals)[1:]}
+    averages = {n: (totals[n] - totals[n // 2]) / (n - n // 2) for n in ends}
     return {n: average - average.mean(-1, keepdim=True) for n, average in averages.items()}
 
 
@@ -160,6 +162,9 @@ def _minimum(problem: Problem, loss: Callable[[Tensor], Tensor], start: Tensor) 
         return value.item(), slope.cpu().numpy()
 
     first: NDArray[np.float64] = start.flatten().cpu().numpy()
-    solution = minimize(risk, first, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": 1e-8, "maxiter": 500})
+    exact = 1e-6 * problem.penalty
+    solution = minimize(risk, first, jac=True, method="L-BFGS-B", options={"ftol": 0, "gtol": exact, "maxiter": 5000})
+    if not (off := float(np.linalg.norm(solution.jac)) / problem.penalty) < 1e-3:  # the risk curves by the penalty
+        raise ValueError(f"the search ended up to {off:.1e} from the minimum; penalty is {problem.penalty}: raise it")
     weights = torch.from_numpy(solution.x).to(features.device).view(start.shape)
     return weights - weights.mean(-1, keepdim=True)

@@ -41,6 +41,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     tries, kept = checks.whole("tries", tries, 1), checks.whole("kept", kept, 1)
     q = checks.log_law("log_q", log_q).exp()
     tail = q.flip(0).cumsum(0).flip(0)
+    taken_up, left_over = q / tail, torch.cat([tail[1:], tail.new_zeros(1)]) / tail
     used = torch.arange(tries + 1, dtype=torch.float64, device=q.device)
     taken = used - used.unsqueeze(1)  # [before, after]
     left = tries - used
@@ -51,9 +52,9 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     state[0, 0] = 1
     inclusion = torch.empty_like(q)
     for y in range(len(q)):
-        share = (q[y] / tail[y]).clamp(0, 1) if tail[y] > 0 else q[y]  # a class that is never drawn takes nothing
-        none = (1 - share) ** left
-        log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), 1 - share)
+        share, rest = (taken_up[y], left_over[y]) if tail[y] > 0 else (q[y], 1 - q[y])  # 1 - share would lose digits
+        none = rest**left
+        log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), rest)
         moved = state @ torch.where(some, log_chance.exp(), 0.0)
         inclusion[y] = moved.sum()
         state = state * none
