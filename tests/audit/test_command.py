@@ -370,6 +370,12 @@ def test_neither_times_nor_fractions_are_ids(other: str, tmp_path: Path, capsys:
     assert "no column has another value in each of the 2 rows" in sure
 
 
+@pytest.mark.parametrize("names", ["0195153448 0002005018 080410526X", "12e4 ab12 ff00", "inf nan 3.5 the"])
+def test_what_looks_like_a_number_can_be_a_name(names: str, tmp_path: Path) -> None:
+    (path := tmp_path / "a.csv").write_text("asin,count\n" + "".join(f"{name},3\n" for name in names.split()))
+    assert np.asarray(inputs.tally(path).names).tolist() == names.split()
+
+
 def test_a_header_that_announces_too_much_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """NumPy asked for 7.28 TiB, and the command ended in a traceback."""
     path = tmp_path / "a.npy"

@@ -20,6 +20,7 @@ from sumexp.functional import _batch_autograd as blocks
 from sumexp.functional import in_batch
 from sumexp.functional._arguments import Correct
 from sumexp.functional._batch import InBatchHits
+from sumexp.ranking import Labels
 from tests.containers import jagged
 from tests.functional.test_linear import Largest, forward_mode
 
@@ -241,7 +242,7 @@ def test_positives_by_class_are_the_marks_of_their_columns() -> None:
     ])  # fmt: skip
     found = in_batch(scores, IDS, log_q=log_q, positives=named).item()
     lists = [[1], [9], [3, 2], [0]]
-    for same in (marks, lists, jagged(lists), [{1}, set(), {2, 3}, {0}], csr_array(marks.numpy())):
+    for same in (marks, lists, jagged(lists), [{1}, set(), {2, 3}, {0}], Labels(lists), csr_array(marks.numpy())):
         assert found == in_batch(scores, IDS, log_q=log_q, positives=same).item()
     assert found == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
 

@@ -33,8 +33,7 @@ def test_loss_and_gradients_are_those_of_one_batch(chunk_size: int, options: dic
     ):
         loss = functional.in_batch(q @ v.T, items, log_q=log_q[items], temperature=0.5, **options)
         found.append([loss.detach(), *torch.autograd.grad(loss, parameters)])
-    for one, other in zip(*found, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
 
 
 def test_one_chunk_s_activations_are_alive_at_a_time() -> None:
@@ -65,16 +64,12 @@ def test_dropout_is_replayed() -> None:
     tower, _, users, _, _ = towers()
     random = nn.Sequential(tower, nn.Dropout(0.5))
     gradients = []
-    for chunked in (
-        lambda: cached(random, users, chunk_size=4),
-        lambda: torch.cat([random(x) for x in users.split(4)]),
-    ):
+    for chunked in (lambda: cached(random, users, chunk_size=4), lambda: torch.cat(list(map(random, users.split(4))))):
         torch.manual_seed(7)
         value = chunked().logsumexp(0).sum()
         torch.rand(3)  # what is drawn between the passes does not matter
         gradients.append([value.detach(), *torch.autograd.grad(value, list(tower.parameters()))])
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
 
 
 def test_several_inputs_go_in_step_and_nothing_is_kept_without_gradients() -> None:

@@ -7,9 +7,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from sumexp import functional
 from sumexp.functional import distributed_in_batch, gathered
+from sumexp.nn import InBatchSoftmax
 
 WAYS: tuple[dict[str, Any], ...] = (
     {},
@@ -99,15 +102,19 @@ def process(rank: int, world: int, folder: str) -> None:
         dist.all_reduce(mean)
         found.append((mean / world, model.module.left.grad, model.module.right.grad))
     weights = learned(nn.parallel.DistributedDataParallel(Learned()), rank, world)
-    message = ""
-    try:
-        gathered(torch.zeros(1 + rank, 2))
-    except ValueError as error:
-        message = str(error)
+    messages = []
+    for size, further in ((1 + rank, 0), (2, 2 * (rank > 0))):  # then rank 0 alone has no further negatives
+        items = torch.eye(size + further, 2)
+        with pytest.raises(ValueError, match="the processes") as error:
+            distributed_in_batch(items[:size], items, torch.arange(size + further), correct="none")
+        messages.append(str(error.value))
+    tempered = InBatchSoftmax(learn_temperature=True, temperature=0.25)
+    fully_shard(tempered, mesh=init_device_mesh("cpu", (world,)))
+    shown = repr(tempered), tempered.temperature.item()
     rows = torch.tensor([rank + 1.0], requires_grad=True)
     (slope,) = torch.autograd.grad(gathered(rows).pow(3).sum(), rows, create_graph=True)
     (curvature,) = torch.autograd.grad(slope.sum(), rows)
-    torch.save((found, weights, message, slope.item(), curvature.item()), f"{folder}/{rank}.pt")
+    torch.save((found, weights, messages, shown, slope.item(), curvature.item()), f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -126,7 +133,7 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def test_gradients_are_those_of_one_process_on_the_joined_batch(ranks: list[Any]) -> None:
     x, z, ids, log_q = joined()
-    for found, _, message, *_ in ranks:
+    for found, *_ in ranks:
         for way, (value, left, right) in zip(WAYS, found, strict=True):
             model, options = Towers(), of_rows(way, slice(None))
             wanted = functional.in_batch((x @ model.left) @ (z @ model.right).T, ids, log_q=log_q, **options)
@@ -134,7 +141,13 @@ def test_gradients_are_those_of_one_process_on_the_joined_batch(ranks: list[Any]
             assert value.item() == pytest.approx(wanted.item(), rel=1e-13)
             torch.testing.assert_close(left, model.left.grad, rtol=1e-12, atol=1e-14)
             torch.testing.assert_close(right, model.right.grad, rtol=1e-12, atol=1e-14)
-        assert message == f"the batches of the processes have sizes {[*range(1, len(ranks) + 1)]}; use drop_last=True"
+
+
+def test_unequal_processes_are_named_and_a_sharded_temperature_is_shown(ranks: list[Any]) -> None:
+    sizes = f"the batches of the processes have sizes {[*range(1, len(ranks) + 1)]}; use drop_last=True"
+    for _, _, messages, (text, temperature), *_ in ranks:
+        assert messages == [sizes, "the processes have [0, 2] further negatives; give all as many"]
+        assert (text.count("learn_temperature=True"), temperature) == (1, 0.25)
 
 
 def test_training_over_processes_is_training_on_the_joined_batches(ranks: list[Any]) -> None:

@@ -436,6 +436,12 @@ def test_bad_input_of_full_losses_is_named(logits: Tensor, labels: Tensor, messa
         functional.cross_entropy(logits, labels)
 
 
+def test_no_label_is_ignored_where_labels_are_not_read() -> None:
+    for loss in (functional.cross_entropy, lambda z, y: functional.linear_cross_entropy(torch.eye(3), z, y)):
+        with pytest.raises(RuntimeError, match="index -100 is out of bounds"):
+            torch.func.vmap(loss)(torch.zeros(1, 3, 3), torch.tensor([[-100, 0, 1]]))
+
+
 def test_bad_margins_are_named() -> None:
     with pytest.raises(ValueError, match=r"log_rho \(4,\) does not broadcast"):
         functional.pairwise_margin(torch.zeros(2, 3), torch.tensor([0, 1]), torch.zeros(4))

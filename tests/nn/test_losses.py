@@ -155,8 +155,7 @@ def test_padded_pairs_are_the_pairs_without_their_padding(
     pairs = zip((found, wanted), leaves, strict=True)
     mine, theirs = (torch.autograd.grad(value.sum(), [leaf, *layer.parameters()]) for value, leaf in pairs)
     whole = torch.zeros_like(mine[0]).masked_scatter(rows.unsqueeze(-1) & there, theirs[0])
-    for one, other in zip(mine, [whole, *theirs[1:]], strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(mine, [whole, *theirs[1:]], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("layer", [InBatchSoftmax(correct="none"), SigmoidPairs()])

@@ -96,14 +96,9 @@ def test_dense_and_sparse_gradients_are_equal() -> None:
 
 
 OPTIMISERS: dict[str, dict[str, Any]] = {
-    "SGD": {"lr": 0.1},
-    "Adagrad": {"lr": 0.1},
-    "SparseAdam": {"lr": 0.1},
-    "Adam": {"lr": 0.1},
-    "AdamW": {"lr": 0.1},
-    "RMSprop": {"lr": 0.1},
-    "SGD decay": {"lr": 0.1, "weight_decay": 0.1},
-    "Adagrad decay": {"lr": 0.1, "weight_decay": 0.1},
+    **{kind: {"lr": 0.1} for kind in ("SGD", "Adagrad", "SparseAdam", "Adam", "AdamW", "RMSprop")},
+    **{f"{kind} decay": {"lr": 0.1, "weight_decay": 0.1} for kind in ("SGD", "Adagrad")},
+    **{f"{kind} fused": {"lr": 0.1, "fused": True} for kind in ("SGD", "Adagrad")},
 }
 
 

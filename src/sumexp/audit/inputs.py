@@ -322,11 +322,16 @@ class _Table:
         return column
 
     def _names_rows(self, name: str, rows: int) -> bool:
-        """Whether a column can name the class of each row: no two are equal, and they are no times and no fractions."""
+        """Whether a column can name the class of each row: no two are equal, and they are no times and no fractions.
+
+        Numbers of which one has a decimal point are fractions; ``0195153448``, ``12e4`` and ``inf`` are names.
+        """
         if name.lower() in TIMES or self.types[name].startswith(("TIMESTAMP", "DATE", "TIME")):
             return False
-        fraction = f"TRY_CAST({_quoted(name)} AS DOUBLE) IS NOT NULL AND NOT {_whole(_quoted(name))}"
-        return self._different(name) == rows and not self.row(f"count(*) FILTER (WHERE {fraction})")[0]
+        value = _quoted(name)
+        point = f"contains(CAST({value} AS VARCHAR), '.') AND NOT {_whole(value)}"
+        fractions = self.row(f"bool_and(TRY_CAST({value} AS DOUBLE) IS NOT NULL) AND bool_or({point})")[0]
+        return self._different(name) == rows and not fractions
 
     def _rest(self, *read: str) -> str:
         """The names of the columns that are not read."""

@@ -18,6 +18,9 @@ Correct = Literal["all", "negatives", "importance", "none"]
 
 INSTEAD = "or say correct='importance', which needs none"
 
+NO_LABEL = -(1 << 63)
+"""The label that torch ignores: not -100, which a graph, where no label is read, would drop without a word."""
+
 REDUCTIONS: tuple[Reduction, ...] = get_args(Reduction)
 
 
@@ -40,7 +43,8 @@ def softmax_loss(logits: Tensor, labels: Tensor, reduction: Reduction) -> Tensor
     if not labels.numel():
         return reduce(logits.sum(-1), reduction)
     checks.choice("reduction", reduction, REDUCTIONS)
-    loss = F.cross_entropy(logits.reshape(-1, logits.shape[-1]), labels.reshape(-1), reduction=reduction)
+    flat, own = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+    loss = F.cross_entropy(flat, own, reduction=reduction, ignore_index=NO_LABEL)
     return loss.view(labels.shape) if reduction == "none" else loss
 
 

@@ -89,8 +89,8 @@ def in_batch(
             :math:`\log(m q)` from the negatives only, m their number, B + E - 1 with one positive; ``none``.
         hits: ``keep`` accidental hits, the further columns of an example's own class, or ``mask`` them: leave them out.
         positives: [B, B + E] bool, which columns are positives of a row in addition to its own; or [B, P] whole
-            numbers, the classes that are, padded by any class that is none (-1), or lists or sets of them; or a sparse
-            matrix of marks.
+            numbers, the classes that are, padded by any class that is none (-1), or lists or sets of them, or
+            ``ranking.Labels``; or a sparse matrix of marks.
         label_smoothing: :math:`\varepsilon` in [0, 1).
         temperature: T > 0, a number, a learnable tensor of one element, or one for each row, [B] or [B, 1].
         symmetric: take the mean of this and of the same for columns, in which the examples are the candidates of the
@@ -193,6 +193,8 @@ def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
     columns = classes.shape[0]
+    if hasattr(positives, "padded"):  # ranking.Labels
+        positives = positives.padded()[0]
     if (marked := lists.entries("positives", positives)) is not None:
         positives = torch.zeros(len(marked[0]), 1 + marked[2][1], dtype=torch.bool, device="cpu")
         positives = positives.scatter(1, marked[0].cpu() + 1, True)[:, 1:]

@@ -34,12 +34,21 @@ def gathered(values: Tensor, group: dist.ProcessGroup | None = None) -> Tensor:
     """
     if not isinstance(values, Tensor) or not values.ndim:
         raise ValueError(f"values are {values!r}; they must be a tensor [B, ...]")
+    return _rows(values, group)
+
+
+def _rows(values: Tensor, group: dist.ProcessGroup | None, further: int = 0) -> Tensor:
+    """:func:`gathered`, where all processes must have as many ``further`` rows too: else they wait for each other."""
     if not dist.is_initialized() or dist.get_world_size(group) == 1:
         return values
-    sizes = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(sizes, torch.tensor([values.shape[0]], device=values.device), group)
-    if len(lengths := {int(size) for size in sizes}) > 1:
-        raise ValueError(f"the batches of the processes have sizes {sorted(lengths)}; use drop_last=True")
+    own = torch.tensor([values.shape[0], further], device=values.device)
+    every = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(every, own, group)
+    batches, others = (sorted(set(sizes)) for sizes in torch.stack(every).T.tolist())
+    if len(batches) > 1:
+        raise ValueError(f"the batches of the processes have sizes {batches}; use drop_last=True")
+    if len(others) > 1:
+        raise ValueError(f"the processes have {others} further negatives; give all as many")
     rows: Tensor = _Gather.apply(values, group)  # type: ignore[no-untyped-call]
     return rows
 
@@ -106,7 +115,8 @@ def distributed_in_batch(
     loss of one batch. The other arguments are those of :func:`in_batch`.
 
     Raises:
-        ValueError: as :func:`in_batch`, for vectors that do not fit, and for processes whose batches differ in size.
+        ValueError: as :func:`in_batch`, for vectors that do not fit, and for processes with unequal numbers of examples
+            or of further negatives.
     """
     queries, items = batch_vectors(queries, items, temperature)
     size = queries.shape[0]
@@ -144,7 +154,7 @@ def _beside(vectors: Tensor, name: str, values: Tensor) -> Tensor:
 
 def _candidates(values: Tensor, size: int, group: dist.ProcessGroup | None) -> Tensor:
     """What all processes have, their examples first, of which the first ``size`` are this process's own."""
-    examples = gathered(values[:size], group)
+    examples = _rows(values[:size], group, values.shape[0] - size)
     start = size * (dist.get_rank(group) if dist.is_initialized() else 0)
     rolled = examples[torch.arange(examples.shape[0], device=values.device).roll(-start)]
     return rolled if values.shape[0] == size else torch.cat([rolled, gathered(values[size:], group)])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sumexp import _checks as checks
 from sumexp._checks import read
-from sumexp.functional._arguments import Reduction, check_shape, for_sums, reduce
+from sumexp.functional._arguments import NO_LABEL, Reduction, check_shape, for_sums, reduce
 
 
 def cross_entropy(logits: Tensor, labels: checks.Values, *, reduction: Reduction = "mean") -> Tensor:
@@ -29,7 +29,7 @@ def cross_entropy(logits: Tensor, labels: checks.Values, *, reduction: Reduction
     Source: Rawat et al., equation (4); Stratos, equation (5).
     """
     own = _check(logits, labels)
-    return reduce(F.cross_entropy(for_sums(logits), own, reduction="none"), reduction)
+    return reduce(F.cross_entropy(for_sums(logits), own, reduction="none", ignore_index=NO_LABEL), reduction)
 
 
 def pairwise_margin(

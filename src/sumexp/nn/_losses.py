@@ -33,8 +33,10 @@ class Shown(nn.Module):
     shown: tuple[str, ...] = ("correct", "reduction")
 
     def extra_repr(self) -> str:
-        """The options and their values."""
-        values = [(name, getattr(self, name)) for name in self.shown]
+        """The options and their values, but numbers that FSDP has sharded: to read them takes all processes."""
+        sharded = any(hasattr(each, "full_tensor") or not each.numel() for each in self.parameters(recurse=False))
+        left_out = ("temperature", "logit_bias") if sharded else ()
+        values = [(name, getattr(self, name)) for name in self.shown if name not in left_out]
         numbers = [(name, value.item() if isinstance(value, Tensor) else value) for name, value in values]
         return ", ".join(f"{name}={f'{of:.6g}' if isinstance(of, float) else repr(of)}" for name, of in numbers)
 
@@ -69,7 +71,9 @@ class Tempered(Shown):
 
     @property
     def temperature(self) -> Tensor:
-        """T, a tensor without dimensions, at least float32."""
+        """T, a tensor without dimensions, at least float32; where FSDP has sharded it all processes must ask for it."""
+        if (whole := getattr(self.log_temperature, "full_tensor", None)) is not None:
+            return for_sums(whole()).exp().squeeze()
         given = self._divisor
         return given if isinstance(given, Tensor) else torch.tensor(given, dtype=torch.float32, device="cpu")
 

@@ -17,7 +17,10 @@ from sumexp.nn._output import SampledOutput
 from sumexp.samplers._laws import log_q_of
 
 SPARSE = (torch.optim.SGD, torch.optim.Adagrad, torch.optim.SparseAdam)
-"""Optimisers that take sparse gradients; the first two only without weight decay."""
+"""Optimisers that take sparse gradients."""
+
+DENSE = ("weight_decay", "fused")
+"""Options with which they take none."""
 
 
 class SampledSoftmax(Tempered):
@@ -169,11 +172,12 @@ class SampledSoftmax(Tempered):
         for group in optimiser.param_groups:
             for parameter in group["params"]:
                 sparse = self.output.sparse and id(parameter) in table
-                if sparse and (not isinstance(optimiser, SPARSE) or group.get("weight_decay")):
+                options = [option for option in DENSE if group.get(option)] if isinstance(optimiser, SPARSE) else []
+                if sparse and (not isinstance(optimiser, SPARSE) or options):
                     raise ValueError(
-                        f"{kind}{' with weight decay' if isinstance(optimiser, SPARSE) else ''} takes no sparse "
-                        "gradients; give output.parameters() to SparseAdam, SGD or Adagrad without weight decay and "
-                        "the rest to another optimiser, or use sparse=False"
+                        f"{kind}{f' with {options[0]}' if options else ''} takes no sparse gradients; give "
+                        "output.parameters() to SparseAdam, or SGD or Adagrad without weight_decay and fused, and the "
+                        "rest to another optimiser, or use sparse=False"
                     )
                 if not sparse and isinstance(optimiser, torch.optim.SparseAdam):
                     raise ValueError(
