@@ -84,20 +84,21 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
     along, origin = along / along.norm(), normal * bound / normal.square().sum()
 
     def distance(t: Tensor) -> Tensor:
-        return (softmax.mean(origin + t.unsqueeze(-1) * along, noise, tau) - p).norm(dim=-1)
+        gaps: Tensor = softmax.mean(origin + t.unsqueeze(-1) * along, noise, tau) - p
+        return gaps.square().sum(-1).sqrt()
 
     # Around the places where two classes tie, in units of what blurs their order.
-    steps = isinstance(noise, Discrete)
-    ties = p.new_tensor([float(tie) for tie in discrete.ties(noise)] if steps else [0.0]).unsqueeze(-1)
+    steps = discrete.ties(noise) if isinstance(noise, Discrete) else []
+    ties = p.new_tensor([float(tie) for tie in steps or [0]]).unsqueeze(-1)
     units = np.sinh(np.linspace(-12, 12, 241 if noise.finite_max else 37))  # a law of the Cauchy takes half a second
     offsets = (tau if steps else max(tau, noise.reduced.scale)) * p.new_tensor(units)
     apart = along - along.roll(1)
     equal = ((origin.roll(1) - origin + ties) / apart)[:, apart.abs() > ROUNDING].flatten()
     places = equal.unsqueeze(-1) + offsets
     row, k = divmod(int(distance(places)[:, 1:-1].argmin()), len(offsets) - 2)
-    ends, options = places[row, [k, k + 2]].tolist(), {"xatol": 1e-12}
+    low, high = float(places[row, k]), float(places[row, k + 2])
     optimum = optimize.minimize_scalar(
-        lambda t: distance(p.new_tensor(t)).item(), bounds=ends, method="bounded", options=options
+        lambda t: float(distance(p.new_tensor(t))), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
     )
     return softmax.mean(origin + float(optimum.x) * along, noise, tau), float(optimum.fun)
 
