@@ -589,6 +589,7 @@ def _from_law(first: PerturbArgmax, log_q: Tensor) -> Tensor:
 
 def _relative_entropy(p: Tensor, log_q: Tensor) -> Tensor:
     """Terms of p = 0 are 0, and so are their gradients."""
+    together(p=p, log_q=log_q)
     return (p * (_log(p) - log_q.to(p.device)).masked_fill(p == 0, 0.0)).sum(-1)
 
 
@@ -602,6 +603,7 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
     """
     noises, d = (first.noise, second.noise), first.event_shape[0]
     theta, other = (double(law.loc) for law in (first, second))
+    together(loc=theta, other_loc=other)
     taus = [
         double(tau).to(theta.device) if isinstance(tau, Tensor) else theta.new_tensor(tau)
         for tau in (first._tau, second._tau)

@@ -92,6 +92,11 @@ def test_ties_masks_and_extreme_scales_are_numbers(function: Function, row: tupl
     assert bool(torch.isfinite(function(double(*row))).all())
 
 
+def test_a_proposal_for_some_dimensions_of_a_batch() -> None:
+    found = expectations.sampled_softmax(ROW.expand(2, 3, 4), 0, 2, ROW.expand(3, 4)).loss
+    assert (found - expectations.sampled_softmax(ROW, 0, 2, ROW).loss).abs().max() < 1e-12
+
+
 def test_one_class_alone() -> None:
     # X is 2 x with two draws, x with a subset of one, and x or 0 with a coin of probability e^-.5.
     x = double(math.log(3.0))
@@ -152,6 +157,8 @@ def test_any_integer_counts_draws_and_names_a_label(integer: int) -> None:
     (lambda: expectations.with_replacement(ROW, 1, torch.full((4,), -INF)), r"q sums to 0\.0"),
     (lambda: expectations.with_replacement(double(0.0, math.nan), 1, double(0.0, -INF)), "log_x holds nan"),
     (lambda: expectations.independent(ROW, torch.zeros(2, 4)), "does not fit"),
+    (lambda: expectations.independent(ROW.expand(2, 3, 4), torch.zeros(3, 2, 4)), r"\(3, 2, 4\), .* fit \(2, 3, 4\)"),
+    (lambda: expectations.with_replacement(ROW.to_sparse(), 1), "must be a dense tensor"),
     (lambda: bias.sampled_bias(ROW, 9, 1), "label is 9"),
     (lambda: expectations.with_replacement(ROW[:0], 1), "at least one class"),
     (lambda: expectations.with_replacement(ROW, 1.5), "m is 1.5"),
@@ -168,6 +175,7 @@ def test_any_integer_counts_draws_and_names_a_label(integer: int) -> None:
     (lambda: expectations.expect(expectations.with_replacement(ROW, 1), tol=1e-17), "tol is 1e-17"),
     (lambda: expectations.expect(expectations.with_replacement(ROW * 800, 1)), "below 700"),
     (lambda: expectations.expect(expectations.laplace(lambda u: u[:3], 0.0)), "log_laplace returned shape"),
+    (lambda: expectations.expect(expectations.laplace(lambda u: -u.float().exp(), 0.0)), "in torch.float32; expected"),
     (lambda: expectations.sampled_softmax(ROW, 0, 0), "m is 0"),
     (lambda: expectations.sampled_softmax(ROW, 0, 1, tol="small"), "tol is 'small'"),
 ])  # fmt: skip

@@ -164,24 +164,6 @@ def test_the_gap_of_a_transform_alone_is_unknown() -> None:
     assert bool(torch.stack([found.probability_gap, found.loss_gap]).isnan().all())
 
 
-@pytest.mark.parametrize("size", [0.0, 3.0, 20.0, 300.0])
-def test_gradients_of_a_certain_coin(size: float) -> None:
-    # E f is linear in each probability: its derivative in log pi at pi = 1 is E f with the class less E f without it.
-    log_x, log_pi = terms(size, 4.0, 1.0).requires_grad_(), terms(0.0, -1.0, -1.0).requires_grad_()
-    found = expectations.expect(expectations.independent(log_x, log_pi))
-    without = expectations.expect(expectations.independent(log_x[1:], log_pi[1:]))
-    by_x, by_pi = torch.autograd.grad(found.loss, (log_x, log_pi), retain_graph=True)
-    assert by_pi[0].item() == pytest.approx((found.loss - without.loss).item(), rel=1e-10)
-    # d E log(1+X) / d log x of the certain class is E x/(1+X): over the four outcomes of the others.
-    outcomes = [((a, b), pa * pb) for a, pa in ((1, 1 / math.e), (0, 1 - 1 / math.e))
-                for b, pb in ((1, 1 / math.e), (0, 1 - 1 / math.e))]  # fmt: skip
-    x = math.exp(size)
-    expected = sum(p * x / (1 + x + a * math.e**4 + b * math.e) for (a, b), p in outcomes)
-    assert by_x[0].item() == pytest.approx(expected, rel=1e-10)
-    (by_inverse,) = torch.autograd.grad(found.probability, log_pi)
-    assert by_inverse[0].item() == pytest.approx((found.probability - without.probability).item(), rel=1e-10)
-
-
 def six(found: expectations.Expectations) -> Tensor:
     kinds = [f"{name}{kind}" for kind in ("", "_variance", "_gap") for name in ("loss", "probability")]
     return torch.stack([getattr(found, kind) for kind in kinds])
@@ -204,7 +186,7 @@ ALMOST = (-5e-324, -1e-320, -1e-310, -1e-290, -1e-16)
 
 
 @pytest.mark.parametrize("wanted", ["log_x", "log_pi", "both"])
-@pytest.mark.parametrize("sizes", [(5.0, 2.0, -1.0), (12.0, -3.0, 12.0)])
+@pytest.mark.parametrize("sizes", [(5.0, 2.0, -1.0), (12.0, -3.0, 12.0), (20.0, 4.0, 1.0), (300.0, 4.0, 1.0)])
 @pytest.mark.parametrize("log_pi", [
     (0.0, -2.0, 0.0), (0.0, 0.0, 0.0), (-0.5, 0.0, -math.inf), *((value, -2.0, value) for value in ALMOST)
 ])  # fmt: skip
@@ -219,16 +201,31 @@ def test_gradients_beside_certain_coins(wanted: str, sizes: tuple[float, ...], l
     for i, (output, by_hand) in enumerate(zip(found, by_outcomes(log_x, log_inclusion), strict=True)):
         gradients = torch.autograd.grad(output, asked, retain_graph=True)
         for gradient, other in zip(gradients, torch.autograd.grad(by_hand, asked, retain_graph=True), strict=True):
-            torch.testing.assert_close(gradient, other, rtol=1e-8 if i else 1e-12, atol=1e-11 if i else 1e-12)
+            torch.testing.assert_close(gradient, other, rtol=1e-8 if i > 1 else 1e-12, atol=1e-11 if i > 1 else 1e-12)
 
 
-@pytest.mark.parametrize("size", [-20.0, -30.0])
-def test_gradients_of_the_gaps_of_small_sums(size: float) -> None:
-    log_x = terms(size, size + 1, size - 2).requires_grad_()
-    found, x = expectations.expect(expectations.with_replacement(log_x, 1)), log_x.detach().exp()
-    for gap, times in ((found.loss_gap, 1), (found.probability_gap, 2)):  # Var X / 2 and Var X, to order X^3
-        (gradient,) = torch.autograd.grad(gap, log_x, retain_graph=True)
-        torch.testing.assert_close(gradient, times * x * (x - x.mean()) / 3, rtol=20 * math.exp(size) + 1e-12, atol=0)
+@pytest.mark.parametrize("size, other, log_pi", [
+    (-20.0, -21.0, -0.7), (-30.0, -28.0, -0.7), (2.0, 2.001, -1.0), (200.0, 223.0, -0.5), (10.0, -math.inf, -11.0),
+    (40.0, -math.inf, -20.0), (600.0, -math.inf, -1.0),
+])  # fmt: skip
+def test_gradients_of_two_terms_small_near_each_other_rare_or_huge(size: float, other: float, log_pi: float) -> None:
+    log_q, pi = terms(log_pi, math.log(-math.expm1(log_pi))), mpmath.exp(mpf(log_pi))
+    log_x, x = terms(size, other).requires_grad_(), [mpmath.exp(mpf(value)) for value in (size, other)]
+    for law, outcomes in (
+        (expectations.independent(log_x, terms(log_pi, 0.0)), [(pi, (1, 1)), (1 - pi, (0, 1))]),
+        (expectations.with_replacement(log_x, 1, log_q, "direct"), [(pi, (1, 0)), (1 - pi, (0, 1))]),
+        (expectations.without_replacement(log_x, 1), [(mpf(1) / 2, (1, 0)), (mpf(1) / 2, (0, 1))]),
+    ):
+        exact, found = reference.enumerate_moments([size, other], outcomes), expectations.expect(law)
+        slopes = map(mpmath.matrix, reference.enumerate_gradients([size, other], outcomes))
+        by_mean = mpmath.matrix([mpmath.fsum(p * counts[y] for p, counts in outcomes) * x[y] for y in (0, 1)])
+        p, loss, p_square, loss_square = slopes
+        variances = loss_square - 2 * exact.loss * loss, p_square - 2 * exact.probability * p
+        mean = 1 + mpmath.fsum(probability * mpmath.fdot(counts, x) for probability, counts in outcomes)
+        right = loss, p, *variances, by_mean / mean - loss, by_mean / mean**2 + p
+        for output, slope in zip(six(found), right, strict=True):
+            (gradient,) = torch.autograd.grad(output, log_x, retain_graph=True)
+            assert mpmath.norm(mpmath.matrix(gradient.tolist()) - slope) <= 2e-9 * mpmath.norm(slope)
 
 
 def test_a_certain_coin_too_large_for_its_gradient_is_named() -> None:

@@ -175,6 +175,8 @@ def test_directional_derivative_is_the_limit_of_difference_quotients() -> None:
     for step in (Q(1, 10), Q(1, 1000)):  # piecewise linear: exact for small steps
         moved = [a + step * b for a, b in zip(theta, v, strict=True)]
         assert (discrete.potential(moved, signs()) - discrete.potential(theta, signs())) / step == slope
+    with pytest.raises(ValueError, match="v has 4 entries; give one for each of 3 classes"):
+        discrete.directional(theta, [*v, Q(9)], signs())
 
 
 def test_point_mass_is_the_argmax_with_its_ties() -> None:

@@ -628,6 +628,7 @@ def test_second_derivatives_that_are_not_known_are_refused(dtype: torch.dtype) -
         (lambda: PerturbSoftmax(LOC, "1/2"), "temperature is '1/2'; it must be one finite number > 0"),  # type: ignore[arg-type]
         (lambda: PerturbSoftmax(LOC).sample((), 3), "generator is 3; it must be a torch.Generator"),  # type: ignore[arg-type]
         (lambda: kl_divergence(PerturbArgmax(torch.zeros(4, 3)), PerturbArgmax(torch.zeros(2))), "do not broadcast"),
+        (lambda: kl_divergence(PerturbSoftmax(torch.zeros(4, 3)), PerturbSoftmax(torch.zeros(2))), "do not broadcast"),
         (lambda: PerturbLogSoftmax(LOC, vector(1, 2)), r"temperature is of shape \(2,\)"),
         (lambda: PerturbSoftmax(LOC, 1.0, "gumbel"), r"give one of sumexp\.perturb\.noises"),  # type: ignore[arg-type]
         (lambda: PerturbArgmax(LOC, Gumbel), r"give one of sumexp\.perturb\.noises"),  # type: ignore[arg-type]

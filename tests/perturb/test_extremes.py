@@ -113,6 +113,10 @@ def test_mean_refuses_what_does_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) 
 def test_half_spaces_up_to_rounding() -> None:
     assert not HalfSpace((0.1, 0.2, -0.3)).complete
     assert HalfSpace((1e-9, 1e-9, 1e-9)).complete
+    assert HalfSpace((1e-300, 0.0), 2e-300).project(vector(3, 1)).tolist() == [2, 1]
+    assert HalfSpace((1e-13, 0.0)).contains(vector([1, 0], [-1, 0])).tolist() == [False, True]
+    half = HalfSpace((1.0, 2.0, -3.0), -1.0)
+    assert bool(half.contains(half.project(torch.linspace(-100, 100, 300).reshape(-1, 3))).all())
     with pytest.raises(ValueError, match="2 classes, the half space 3"):
         HalfSpace((1.0, 1.0, -2.0)).contains(vector(1, 0))
 

@@ -1,11 +1,14 @@
 """From probabilities to parameters and back."""
 
+import math
+
 import pytest
 import sympy as sp
 import torch
+from scipy import special
 
 from sumexp.perturb import inversion, softmax
-from sumexp.perturb.noises import Cauchy, Gaussian, point_mass, signs
+from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, point_mass, signs
 from sumexp.perturb.transforms import Noise
 from tests.perturb.standard import FINITE
 
@@ -41,6 +44,15 @@ def test_with_noise_of_scale_zero_the_parameters_are_the_logarithms() -> None:
     assert (inversion.softmax_parameters(TARGET, point_mass()) - logs).abs().max() < 1e-12
     with pytest.raises(ValueError, match="no density"):
         inversion.argmax_parameters(TARGET, point_mass())
+
+
+@pytest.mark.parametrize("rare", [1e-12, 1e-18])
+def test_rare_classes_of_an_argmax(rare: float) -> None:
+    # At a distance d a Gaussian wins with N(-d/sqrt(2)), a logistic with (d - 1) e^-d to within e^-2d.
+    gaps = -math.log(rare), -math.sqrt(2) * special.ndtri(rare), 1 - special.lambertw(-rare * math.e, -1).real
+    for noise, gap in zip((Gumbel(), Gaussian(), Logistic()), gaps, strict=True):
+        theta = inversion.argmax_parameters(torch.tensor([1 - rare, rare], dtype=torch.float64), noise)
+        assert (theta[0] - theta[1]).item() == pytest.approx(gap, rel=1e-12)
 
 
 def test_cauchy_noise_reaches_targets_too_and_a_batch_is_inverted() -> None:

@@ -109,6 +109,8 @@ def test_hessian_by_its_diagonal_by_products_and_whole(noise: Noise) -> None:
     full = softmax.hessian(THETA, noise, 0.8)
     v = torch.tensor([1.0, -3.0, 0.5, 7.0], dtype=torch.float64)
     assert (full.diagonal() - softmax.hessian_diagonal(THETA, noise, 0.8)).abs().max() < 1e-15
+    far = torch.tensor([-11.0, 0.0], dtype=torch.float64)  # both entries are E p_1 p_2 / tau
+    assert abs(torch.sub(*softmax.hessian_diagonal(far, noise, 0.8)) / softmax.hessian(far, noise, 0.8)[0, 0]) < 1e-13
     assert (full @ v - softmax.hessian_product(THETA, v, noise, 0.8)).abs().max() < 1e-14
     assert (full - full.T).abs().max() < 1e-16
     # E p_i^2 as an integral of its own, with the second derivative of the transform.

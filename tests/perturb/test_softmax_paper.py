@@ -194,6 +194,12 @@ def test_the_half_space_misses_a_gumbel_softmax() -> None:
     assert abs(distance - 0.164) < 5e-4
     # The nearest law is the uniform one; its distance is that of (0.4002, 0.4002, 0.1996) from (1/3, 1/3, 1/3).
     assert (law - 1 / 3).abs().max() < 1e-6
+    # In other units the same laws; far from 0 classes 1 and 3 share what class 2 leaves: sqrt(3/2) of it is missed.
+    gap = nearest_attained(vector(0.8, 0.1, 0.1), HALF)[1]
+    for scale in (0.05, 20.0):
+        assert nearest_attained(vector(0.8, 0.1, 0.1), HALF, Gumbel(0.0, scale), scale)[1] == pytest.approx(gap, 1e-9)
+    far = nearest_attained(vector(1 - 2e-6, 1e-6, 1e-6), HalfSpace(HALF.normal, -40.0))[1]
+    assert far == pytest.approx(math.sqrt(1.5) * 1e-6, rel=1e-4)
     # The second way: a grid over the half space, everything at least as far.
     grid = torch.cartesian_prod(torch.linspace(-6, 6, 25).double(), torch.linspace(-6, 6, 25).double())
     theta = torch.cat([grid, torch.zeros(len(grid), 1).double()], -1)

@@ -42,6 +42,9 @@ NEAR = 80.0
 """Up to t EX = 80 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-79, whose
 rounding is nothing compared with a variance 1e-24 times the squared mean."""
 
+SMALL = 1e-150
+"""Nodes below it add t^2 to a gradient, which underflows."""
+
 
 @dataclass(frozen=True)
 class Expectations:
@@ -54,8 +57,8 @@ class Expectations:
         loss_variance: :math:`\operatorname{Var}\log(1+X)`.
         probability_gap: :math:`\mathbb E[1/(1+X)] - 1/(1+\mathbb EX) \ge 0`; NaN where the mean is unknown (`laplace`).
         loss_gap: :math:`\log(1+\mathbb EX) - \mathbb E\log(1+X) \ge 0`; NaN where the mean is unknown.
-        error: bound on the relative error of ``probability``, ``loss`` and the gaps by discretisation and truncation
-            (rounding comes on top: some 1e-15 for the first two); for the variances an estimate of the same size.
+        error: bound on the relative error of ``probability`` and ``loss`` by discretisation and truncation (rounding
+            comes on top: some 1e-15). That of the gaps is below the tolerance asked for.
         nodes: number of quadrature nodes.
 
     Gaps and variances are accurate relative to themselves, down to a coefficient of variation of X of 1e-12. Only where
@@ -87,11 +90,11 @@ class Expectations:
 
 @typed
 def expect(law: Law, tol: float = 1e-12) -> Expectations:
-    r"""Expectations of 1/(1+X) and log(1+X) and their variances, deterministic, to a relative error ``tol``.
+    r"""Expectations of 1/(1+X) and log(1+X), deterministic, to a relative error ``tol``; their variances to 10 tol.
 
     Args:
         law: how X is drawn; see :mod:`sumexp.expectations`.
-        tol: relative error asked for; step and range of the quadrature follow from it.
+        tol: relative error asked for; step and range of the quadrature follow from it. Variances need 0.01 or less.
 
     Returns:
         The expectations, with the batch shape of the law, differentiable in the law's tensors (first order).
@@ -112,10 +115,8 @@ def integrate(law: Law, rule: Rule) -> Expectations:
         ValueError: if the law spreads its classes and the rule's step is no multiple of the grid's.
     """
     (mean,) = light(law.mean_value, count=math.prod(law.shape) * rule.count)
-    reach = alike(places(rule)[1], mean) * mean[:, None]
-    # Where tX is small the gradient too is taken through the excess, which keeps the digits of small sums.
-    near, split = tensor(reach < NEAR), tensor(reach < 0.5)
-    (stacked,) = apply(_Moments, *law.transform(rule, near), rule, near, split)
+    near = tensor(alike(places(rule)[1], mean) * mean[:, None] < NEAR)
+    (stacked,) = apply(_Moments, *law.transform(rule, near), rule, near)
     stacked = stacked.to(law.place).reshape(6, *law.shape)
     six = [stacked[i] for i in range(6)] if stacked.requires_grad else stacked.unbind()
     return Expectations(six[0], six[1], six[2], six[3], six[4], six[5], rule.bound, rule.count)
@@ -126,9 +127,7 @@ class _Moments(torch.autograd.Function):
 
     @staticmethod
     @np.errstate(all="ignore")
-    def forward(
-        ctx: Any, log_value: Tensor, excess: Tensor, mean: Tensor, rule: Rule, near: Tensor, split: Tensor
-    ) -> tuple[Tensor]:
+    def forward(ctx: Any, log_value: Tensor, excess: Tensor, mean: Tensor, rule: Rule, near: Tensor) -> tuple[Tensor]:
         *of_sum, close = light(log_value, excess, mean, near, count=log_value.numel())
         law = Transform(*of_sum)
         xp, table = namespace(law.mean), alike(places(rule), law.mean)[:, None]
@@ -150,7 +149,8 @@ class _Moments(torch.autograd.Function):
         six = xp.stack([probability, loss, variances[1], 2 * variances[0], gaps[1], gaps[0]])
         ctx.rule = rule
         # Of the outputs a copy: the caller may change them.
-        ctx.save_for_backward(tensor(value), tensor(six[:2] * 1.0), tensor(differences), tensor(above), split, mean)
+        kept = map(tensor, (value, six[:2] * 1.0, differences, above, levels))
+        ctx.save_for_backward(*kept, excess, near, mean)
         return (tensor(six),)
 
     @staticmethod
@@ -158,27 +158,26 @@ class _Moments(torch.autograd.Function):
     @np.errstate(all="ignore")
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         refuse_batched(grads)
-        value, outputs, differences, above, split, mean = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
+        saved = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
+        value, (probability, loss), differences, above, levels, excess, near, mean = saved
         xp, (log_t, t, weight, _), given = namespace(value), alike(places(ctx.rule), value), alike(grads, value)
-        # The gaps are probability - 1 / (1 + EX) and log(1 + EX) - loss.
-        at_mean = given[4] / (1 + mean) ** 2 + given[5] / (1 + mean)
-        g_probability, g_loss, g_probability_gap, g_loss_gap = given[[0, 1, 4, 5], :, None]
-        g_probability_variance, g_loss_variance = given[2:4, :, None]
-        probability, loss = outputs[..., None]
-        # d(output) = sum over nodes of coefficient * d log L.
+        g_probability, g_loss, g_probability_variance, g_loss_variance, g_probability_gap, g_loss_gap = given[..., None]
+        # d(output) = sum over nodes of coefficient * L * d log L, of a gap also of coefficient * t e^{-t mean} d mean.
         plain, for_gap = (g_probability * t - g_loss) * weight, (g_probability_gap * t + g_loss_gap) * weight
-        for_probability_variance = g_probability_variance * weight * t * (t - 2 * probability)
-        for_loss_variance = g_loss_variance * 2 * weight * (np.euler_gamma + log_t + loss)
-        coefficient = (plain + for_gap + for_probability_variance + for_loss_variance) * value
-        for_value, for_excess = xp.where(split, 0.0, coefficient), xp.where(split, coefficient, 0.0)
-        # Where X is small, a variance's or gap's part of the sum on split nodes, where d log L = d excess - t d mean,
-        # nearly cancels; it vanishes when L is replaced by e^{-tc} (e^{-t mean} for a gap), over all nodes: taking that
-        # off first keeps its digits.
-        variances = for_probability_variance + for_loss_variance
-        cancelling = for_probability_variance * differences[1] + for_loss_variance * differences[0] + for_gap * above
-        small = (xp.where(split, -plain, variances + for_gap) * value * t - cancelling * t).sum(-1)
-        for_mean = xp.where(mean < 0.5, small, at_mean - (for_excess * t).sum(-1))
-        return tensor(for_value), tensor(for_excess), tensor(for_mean), None, None, None
+        of_loss = 2 * g_loss_variance * (np.euler_gamma + log_t + loss[:, None])
+        for_variance = weight * xp.stack([of_loss, g_probability_variance * t * (t - 2 * probability[:, None])])
+        # With d log L = d excess - t d mean: of a variance this vanishes where L is e^{-tc}, over all nodes;
+        # taking that off keeps digits where the excess is small. d mean gets the smaller of two sums that cancel.
+        at_level, at_mean = xp.exp(-levels[..., None] * t), xp.exp(-mean[:, None] * t)
+        slight = near & (2 * excess < (t * mean[:, None]).clip(max=1)) & (t > SMALL)
+        inside = xp.where(slight, for_variance * at_level, 0.0)
+        moved, left = inside * t, xp.where(slight, 0.0, for_variance * at_level * t)
+        by_left = abs(left).sum(-1) < abs(moved).sum(-1)
+        for_mean = xp.where(by_left, left.sum(-1), -moved.sum(-1)).sum(0)
+        of_variances = (for_variance * xp.where(slight, differences, value)).sum(0)
+        for_value = plain * value + for_gap * xp.where(near, above, value) + of_variances
+        for_excess = xp.where(near, for_gap * at_mean, 0.0) + inside.sum(0)
+        return tensor(for_value), tensor(for_excess), tensor(for_mean), None, None
 
 
 def _difference(transform: Transform, t: Array, near: Array, level: Array, lag: Array) -> Array:

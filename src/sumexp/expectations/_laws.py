@@ -84,7 +84,7 @@ def drawn(
     shape: torch.Size, rows: Tensor, m: int, log_q: Tensor | None, method: Method, ends: tuple[float, float]
 ) -> WithReplacement:
     """The law of :func:`with_replacement`, of checked log x [batch, classes] with its extremes."""
-    weights = None if log_q is None else _shaped("log_q", log_q, rows)
+    weights = None if log_q is None else _shaped("log_q", log_q, (*shape, rows.shape[-1]))
     sums = class_sum(rows.detach(), None if weights is None else weights.detach(), method, ends)
     return WithReplacement(shape, rows, ends[1], weights, m, sums)
 
@@ -131,7 +131,7 @@ def independent(log_x: Tensor, log_inclusion: Tensor) -> Law:
             class has a term above e^330 and the gradient in its probability is asked for.
     """
     rows, (_, largest), most = _checked(log_x, log_inclusion, "log_inclusion")
-    inclusion = _shaped("log_inclusion", log_inclusion, rows)
+    inclusion = _shaped("log_inclusion", log_inclusion, log_x.shape)
     if most > 0:
         worst = inclusion.detach().max().exp().item()
         raise ValueError(f"an inclusion probability is {worst!r}; pass logarithms of numbers in [0, 1]")
@@ -195,10 +195,10 @@ class _Laplace:
 
     def transform(self, rule: Rule, near: Tensor) -> Transform:
         log_value = self.log_laplace(rule.nodes(self.device))
-        if log_value.shape != (*self.shape, rule.count):
+        if log_value.shape != (*self.shape, rule.count) or log_value.dtype != torch.float64:
             raise ValueError(
-                f"log_laplace returned shape {tuple(log_value.shape)}; expected {(*self.shape, rule.count)}: "
-                "the batch shape, then the nodes"
+                f"log_laplace returned shape {tuple(log_value.shape)} in {log_value.dtype}; expected "
+                f"{(*self.shape, rule.count)} in float64: the batch shape, then the nodes"
             )
         log_value = log_value.reshape(-1, rule.count)
         return Transform(log_value, torch.zeros_like(log_value), self.mean_value)
@@ -236,7 +236,8 @@ class _Product:
 
 def flat(log_x: Tensor) -> Tensor:
     """In float64, the batch flattened to one dimension."""
-    if not isinstance(log_x, Tensor) or not log_x.is_floating_point() or log_x.is_nested:
+    dense = isinstance(log_x, Tensor) and log_x.layout is torch.strided and not (log_x.is_nested or log_x.is_meta)
+    if not dense or not log_x.is_floating_point():
         raise ValueError(
             f"log_x must be a dense tensor of floating-point logits, got {getattr(log_x, 'dtype', type(log_x))}"
         )
@@ -251,7 +252,7 @@ def _checked(log_x: Tensor, weights: Tensor | None = None, name: str = "") -> tu
     if weights is None:
         (ends,) = extremes(rows.detach())
     else:
-        weights = _shaped(name, weights, rows).detach()
+        weights = _shaped(name, weights, log_x.shape).detach()
         ends, (least, most) = extremes(rows.detach(), weights)
         if math.isnan(least):
             raise ValueError(f"{name} holds NaN; it must hold logarithms of probabilities")
@@ -263,10 +264,11 @@ def _checked(log_x: Tensor, weights: Tensor | None = None, name: str = "") -> tu
     return rows, ends, most
 
 
-def _shaped(name: str, values: Tensor, log_x: Tensor) -> Tensor:
-    """Log probabilities for each row of ``log_x``, or for all: [1 or batch, classes], float64."""
+def _shaped(name: str, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Log probabilities for each row of log_x, which has the ``shape``, or for all: [1 or batch, classes], float64."""
     if not isinstance(values, Tensor) or not values.is_floating_point():
         raise ValueError(f"{name} must be a floating-point tensor, got {getattr(values, 'dtype', type(values))}")
-    if values.ndim == 0 or values.shape[-1] != log_x.shape[-1] or values.shape[:-1].numel() not in (1, len(log_x)):
-        raise ValueError(f"{name} has shape {tuple(values.shape)}, which does not fit {tuple(log_x.shape)} of log_x")
-    return values.to(torch.float64).reshape(values.shape[:-1].numel(), values.shape[-1])
+    rows = values.shape[:-1].numel()
+    if values.ndim == 0 or values.shape[-1] != shape[-1] or (rows != 1 and values.shape != shape):
+        raise ValueError(f"{name} has shape {tuple(values.shape)}, which does not fit {tuple(shape)} of log_x")
+    return values.to(torch.float64).reshape(rows, shape[-1])

@@ -52,6 +52,7 @@ def sampled_softmax(
         together(logits=logits, log_q=log_q)
         proposal = torch.log_softmax(split_label("log_q", log_q, label)[0], -1)
         log_x = (negatives - positive).sub_(math.log(m)) - proposal
+        proposal = proposal if proposal.shape[:-1].numel() == 1 else proposal.expand_as(log_x)
         ends, (least, _) = extremes(log_x.detach(), proposal.detach())
         if math.isnan(least):
             fault = "NaN or +inf, or -inf at every negative"

@@ -134,10 +134,12 @@ class _Mixture(torch.autograd.Function):
         per_excess = beyond / single
         g_log_x = g_log_q = None
         if ctx.needs_input_grad[0]:
-            moved = (per_excess * missing * alike(places(rule)[1], missing)).sum(-1)
-            linear = (g_mean - tensor(moved)).to(log_x.device)
+            # In units of the mean: for terms of e^400, t^2 underflows.
+            unit = torch.where(sums.mean > 0, sums.mean, 1.0)
+            moved = per_excess * missing * (alike(places(rule)[1], missing) * alike(unit, missing)[:, None])
+            linear, unit = (one.to(log_x.device).unsqueeze(-1) for one in (g_mean * unit - tensor(moved.sum(-1)), unit))
             terms = [(shrink, -per_value), (gain, per_excess)]
-            g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear.unsqueeze(-1) * log_x.exp())
+            g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear * (log_x.exp() / unit))
         if ctx.needs_input_grad[1]:
             terms = [(growth, -per_value - per_excess * missing), (bend, beyond)]
             drift = g_mean.to(log_x.device).unsqueeze(-1) * log_x.exp()
@@ -235,8 +237,9 @@ class WithoutReplacement(_OverClasses):
     def transform(self, rule: Rule, near: Tensor) -> Transform:
         """The transform on the rule's nodes."""
         batch, classes = self.log_x.shape
-        t = rule.nodes(self.device).exp()
-        x = self.log_x.exp()
+        # In units of the largest term: for terms of e^400, t^2 underflows in the backward pass.
+        nodes, unit = rule.nodes(self.device), self.log_x.detach().amax(-1, keepdim=True).clamp_min(-700.0)
+        t, x = torch.exp(nodes + unit), torch.exp(self.log_x - unit)
         # Of the sum over a uniform j-subset of the first i classes, j = 0..m: L, 1 - L, L - 1 + t EX.
         start = x.new_zeros(batch, self.m + 1, rule.count)
         states = (start + 1, start, start)
@@ -244,13 +247,13 @@ class WithoutReplacement(_OverClasses):
         for first in range(0, classes, length):
             block = x[:, first : first + length]
             mean_before = x[:, :first].mean(-1) if first else x.new_zeros(batch)
-            states = checkpoint(_add_classes, *states, block, mean_before, t, first, use_reentrant=False)
+            states = checkpoint(_add_classes, *states, block, mean_before, t.unsqueeze(1), first, use_reentrant=False)
         value, missing, remainder = (state[:, self.m] for state in states)
-        close, mean = missing < 0.5, self.m * x.mean(-1)
+        close, mean = missing < 0.5, self.m * x.mean(-1, keepdim=True)
         log_value = torch.where(close, torch.log1p(-missing.clamp_max(0.5)), value.clamp_min(TINY).log())
-        by_mean = log_value + t * mean.unsqueeze(-1)
+        by_mean = log_value + t * mean
         excess = torch.where(near, torch.where(close, remainder + log1p_bend(missing.clamp_max(0.5)), by_mean), 0.0)
-        return Transform(log_value, self._centred(excess, t, near), mean)
+        return Transform(log_value, self._centred(excess, nodes.exp(), near), (mean * unit.exp()).squeeze(-1))
 
     def _centred(self, excess: Tensor, t: Tensor, near: Tensor) -> Tensor:
         """The excess, from centred terms where X scatters slightly: there the others cancel."""

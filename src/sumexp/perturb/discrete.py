@@ -84,7 +84,9 @@ def potential(theta: Sequence[Number], noise: Discrete) -> Number:
 
 
 def directional(theta: Sequence[Number], v: Sequence[Number], noise: Discrete) -> Number:
-    """The directional derivative of E max along v: the support function of the sub-differential."""
+    """The directional derivative of E max along v [d]: the support function of the sub-differential."""
+    if len(v) != len(theta):
+        raise ValueError(f"v has {len(v)} entries; give one for each of {len(theta)} classes")
     return sum((weight * max(v[i] for i in winners) for weight, _, winners in outcomes(theta, noise)), Fraction(0))
 
 

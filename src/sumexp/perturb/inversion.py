@@ -47,7 +47,7 @@ def argmax_parameters(p: Tensor, noise: Noise = GUMBEL) -> Tensor:
     if not isinstance(noise, Continuous):
         raise ValueError(f"{noise} has no density: its Perturb-Argmax is a step function and reaches few targets")
     p = checks.target(p)
-    start = noise.from_logit(torch.logit(p))
+    start = noise.from_logit(torch.logit(p, eps=2.0**-1022).clamp_max(37.0))
     return _rows(
         p, start, lambda theta: argmax.probabilities(theta, noise), lambda theta: argmax.jacobian(theta, noise)
     )
@@ -61,19 +61,24 @@ def _rows(p: Tensor, start: Tensor, law: Callable[[Tensor], Tensor], slope: Call
 
 def _newton(p: Tensor, start: Tensor, law: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]) -> Tensor:
     def residual(theta: Tensor) -> tuple[Tensor, float]:
-        difference = p - law(theta)
+        # The likeliest class from the others: its rounding would drown what rare ones have.
+        difference = (p - law(theta)).index_fill(0, likeliest, 0.0)
+        difference = difference.index_fill(0, likeliest, -difference.sum().item())
         return difference, (difference.square() / p).sum().item()
 
     # In p^{-1/2} H p^{-1/2} rare classes weigh as much as frequent ones; its kernel is sqrt(p).
-    scale = p.rsqrt()
+    scale, likeliest = p.rsqrt(), p.argmax(0, keepdim=True)
     kernel = torch.outer(p.sqrt(), p.sqrt())
-    theta = min((start - start.mean(), torch.zeros_like(start)), key=lambda guess: residual(guess)[1])
+    guesses = (part * (start - start.mean()) for part in (1.0, 0.7, 0.0))
+    theta = min(guesses, key=lambda guess: (law(guess).clamp_min(1e-300) / p).log().abs().max().item())
     difference, merit = residual(theta)
     for _ in range(100):
         matrix = scale.unsqueeze(-1) * slope(theta) * scale
         matrix = matrix + kernel * matrix.diagonal().mean()
-        step = scale * torch.linalg.solve(matrix, scale * difference)
+        step = scale * torch.linalg.solve_ex(matrix, scale * difference).result
         step = step - step.mean()
+        if not bool(step.isfinite().all()):
+            break  # a flat region
         length = 1.0
         while length > 1e-12:
             moved, now = residual(theta + length * step)

@@ -258,8 +258,9 @@ class Discrete(Noise):
     def sample(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         """Independent draws."""
         like = torch.empty(0, dtype=torch.float64, device=generator.device)
-        drawn = torch.multinomial(self._weights(like), math.prod(shape), replacement=True, generator=generator)
-        return self.atoms(like)[drawn].reshape(shape)
+        count = math.prod(shape)  # multinomial refuses to draw none
+        drawn = torch.multinomial(self._weights(like), max(1, count), replacement=True, generator=generator)
+        return self.atoms(like)[drawn[:count]].reshape(shape)
 
     def transform(self, s: Tensor, tau: Tensor) -> Transform:
         """The finite sum; see :class:`Noise`."""

@@ -57,8 +57,9 @@ class Race:
     def diagonal(self) -> Tensor:
         """The diagonal of the Laplacian, sum over j != i of w_ij, [..., d]."""
         half = self._half()
-        below = half.cumsum(-2) - half
-        above = half.flip(-2).cumsum(-2).flip(-2) - half
+        none = torch.zeros_like(half[..., :1, :])  # a sum of the others: subtracted, the largest would take its digits
+        below = torch.cat([none, half[..., :-1, :]], -2).cumsum(-2)
+        above = torch.cat([half[..., 1:, :], none], -2).flip(-2).cumsum(-2).flip(-2)
         return (half * (below + above)).sum(-1)
 
     def _half(self) -> Tensor:

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from sumexp._checks import attributes, typed
 from sumexp.perturb import _checks as checks
-from sumexp.perturb import argmax, softmax
-from sumexp.perturb.noises import GUMBEL
+from sumexp.perturb import argmax, discrete, softmax
+from sumexp.perturb.noises import GUMBEL, Discrete
 from sumexp.perturb.transforms import Noise
 
 ROUNDING = 1e-12
@@ -45,21 +45,26 @@ class HalfSpace:
 
     def contains(self, theta: Tensor) -> Tensor:
         """Whether the points [..., d] lie in it, up to rounding."""
-        terms = theta.to(torch.float64) * self._normal(theta)
-        return terms.sum(-1) <= self.bound + ROUNDING * terms.abs().sum(-1).clamp_min(1.0)
+        normal, bound = self._scaled(theta)
+        terms = theta.to(torch.float64) * normal
+        rounding = max(ROUNDING, 4 * torch.finfo(theta.dtype).eps)
+        return terms.sum(-1) <= bound + rounding * terms.abs().sum(-1).clamp_min(1.0)
 
     def project(self, theta: Tensor) -> Tensor:
         """The nearest point of the half space, [..., d]."""
-        normal = self._normal(theta)
+        normal, bound = self._scaled(theta)
         point = theta.to(torch.float64)
-        excess = ((point * normal).sum(-1, keepdim=True) - self.bound).clamp_min(0)
+        excess = ((point * normal).sum(-1, keepdim=True) - bound).clamp_min(0)
         return (point - excess * normal / normal.square().sum()).to(theta.dtype)
 
-    def _normal(self, theta: Tensor) -> Tensor:
+    def _scaled(self, theta: Tensor) -> tuple[Tensor, float]:
+        """Normal, with 1 as its largest entry, and bound."""
         checks.parameters(theta)
         if theta.shape[-1] != len(self.normal):
             raise ValueError(f"theta has {theta.shape[-1]} classes, the half space {len(self.normal)}")
-        return torch.tensor(self.normal, dtype=torch.float64, device=theta.device)
+        largest = max(map(abs, self.normal))
+        scaled = [value / largest for value in self.normal]
+        return torch.tensor(scaled, dtype=torch.float64, device=theta.device), self.bound / largest
 
 
 @typed
@@ -74,17 +79,26 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
     p = checks.target(target).detach()
     if p.shape != (3,) or space.complete:
         raise ValueError(f"needs three classes and a half space whose normal sums to 0, got {space}, {tuple(p.shape)}")
-    normal = torch.tensor(space.normal, dtype=torch.float64, device=p.device)
+    normal, bound = space._scaled(p)
     along = torch.linalg.cross(normal, torch.ones_like(normal))
-    along, origin = along / along.norm(), normal * space.bound / normal.square().sum()
+    along, origin = along / along.norm(), normal * bound / normal.square().sum()
 
-    def distance(t: float) -> float:
-        return float((softmax.mean(origin + t * along, noise, tau) - p).norm())
+    def distance(t: Tensor) -> Tensor:
+        gaps: Tensor = softmax.mean(origin + t.unsqueeze(-1) * along, noise, tau) - p
+        return gaps.square().sum(-1).sqrt()
 
-    starts = np.linspace(-10, 10, 41)
-    best = min(starts, key=distance)
+    # Around the places where two classes tie, in units of what blurs their order.
+    steps = discrete.ties(noise) if isinstance(noise, Discrete) else []
+    ties = p.new_tensor([float(tie) for tie in steps or [0]]).unsqueeze(-1)
+    units = np.sinh(np.linspace(-12, 12, 241 if noise.finite_max else 37))  # a law of the Cauchy takes half a second
+    offsets = (tau if steps else max(tau, noise.reduced.scale)) * p.new_tensor(units)
+    apart = along - along.roll(1)
+    equal = ((origin.roll(1) - origin + ties) / apart)[:, apart.abs() > ROUNDING].flatten()
+    places = equal.unsqueeze(-1) + offsets
+    row, k = divmod(int(distance(places)[:, 1:-1].argmin()), len(offsets) - 2)
+    low, high = float(places[row, k]), float(places[row, k + 2])
     optimum = optimize.minimize_scalar(
-        distance, bounds=(best - 0.5, best + 0.5), method="bounded", options={"xatol": 1e-12}
+        lambda t: float(distance(p.new_tensor(t))), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
     )
     return softmax.mean(origin + float(optimum.x) * along, noise, tau), float(optimum.fun)
 

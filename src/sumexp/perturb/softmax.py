@@ -73,8 +73,8 @@ def potential(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -
 def variance(theta: Tensor, noise: Noise = GUMBEL, tau: float | Tensor = 1.0) -> Tensor:
     r""":math:`\operatorname{Var}p_i` of the random softmax p, [..., d]; never negative.
 
-    The absolute error is about 1e-14 of :math:`\min(\mathbb Ep_i, 1-\mathbb Ep_i)^2`. Where tau is far above the scale
-    of the noise, that can exceed the variance.
+    The absolute error is about 1e-14 of :math:`\mathbb E p_i^2`, for the likeliest class of
+    :math:`\mathbb E(1-p_i)^2`. Where tau is far above the scale of the noise, that can exceed the variance.
     """
     return _by_rows(theta, noise, tau, lambda nodes, x: nodes.laws(x).variances())
 
