@@ -36,14 +36,14 @@ def test_a_learning_rate_that_falls_to_zero_along_a_cosine() -> None:
     # Plain descent on (x - 1)^2/2: a step at rate h takes the error times 1 - h, h = (1 + cos(pi t/5))/4.
     x = torch.tensor(3.0, dtype=torch.float64, requires_grad=True)
     sgd = torch.optim.SGD([x], lr=0.5)
-    found = descent.train_steps("x", sgd, lambda one: (x - one).square() / 2, lambda: (torch.ones(()),), 5)
+    losses = descent.train_steps("x", sgd, lambda target: (x - target).square() / 2, lambda: (torch.ones(()),), 5)
     error, expected = 2.0, []
     for t in range(5):
         expected.append(error**2 / 2)
         error *= 1 - (1 + cos(pi * t / 5)) / 4
-    assert found.tolist() == pytest.approx(expected, rel=1e-12)
+    assert losses.tolist() == pytest.approx(expected, rel=1e-12)
     assert x.item() == pytest.approx(1 + error, rel=1e-12)
-    assert not found.requires_grad
+    assert not losses.requires_grad
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 400])
@@ -79,9 +79,9 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(name: str) -> None:
         same(CASES[name](3, checkpoint=Memory(state)), whole)
 
 
-def same(one: Result, other: Result) -> None:
-    assert one.metrics == other.metrics
-    for before, after in ((one.arrays, other.arrays), (one.history, other.history)):
+def same(first: Result, second: Result) -> None:
+    assert first.metrics == second.metrics
+    for before, after in ((first.arrays, second.arrays), (first.history, second.history)):
         assert before.keys() == after.keys()
         for key in before:
             np.testing.assert_array_equal(before[key], after[key], err_msg=key)

@@ -21,9 +21,9 @@ ROOT = Path(__file__).parents[1]
 
 def test_an_interval_by_hand() -> None:
     """1, 2, 3: mean 2, sd 1; Student's t with 2 degrees of freedom has the 97.5 % point 4.302653."""
-    found = intervals.interval([1, 2, 3])
-    assert (found.mean, found.count, found.sign) == (2, 3, 0)
-    assert found.high - found.mean == pytest.approx(2.25 * 4.302653 / sqrt(3), rel=1e-6)
+    interval = intervals.interval([1, 2, 3])
+    assert (interval.mean, interval.count, interval.sign) == (2, 3, 0)
+    assert interval.high - interval.mean == pytest.approx(2.25 * 4.302653 / sqrt(3), rel=1e-6)
     # All of six seeds lie on one side of the median in 2 of 64 experiments.
     six = intervals.interval([0, 10, 10, 10, 10, 10])
     assert (six.low, six.high) == (0, pytest.approx(25 / 3 + 2.5706 * 4.0825 / sqrt(6), rel=1e-4))
@@ -34,19 +34,19 @@ def test_an_interval_by_hand() -> None:
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30), st.integers(0, 498).map(lambda n: 0.5005 + n / 1000))
 def test_an_interval_covers_those_of_the_t_test_and_of_the_sign_test(values: list[float], confidence: float) -> None:
     """The second way: scipy's."""
-    found = intervals.interval(values, confidence)
+    interval = intervals.interval(values, confidence)
     runs = np.array(values)
-    assert found.low <= found.mean + 1e-9 <= found.high + 2e-9
-    if np.std(values) < 1e-9 * (1 + abs(found.mean)):  # scipy warns of a spread that is all rounding
+    assert interval.low <= interval.mean + 1e-9 <= interval.high + 2e-9
+    if np.std(values) < 1e-9 * (1 + abs(interval.mean)):  # scipy warns of a spread that is all rounding
         return
     student = stats.ttest_1samp(runs, 0).confidence_interval(confidence)
     signs = stats.quantile_test(runs, p=0.5).confidence_interval(confidence)
     if np.isnan([signs.low, signs.high]).any():  # too few seeds
         half = intervals.WIDER * (student.high - student.low) / 2
-        ends = min(found.mean - half, min(values)), max(found.mean + half, max(values))
+        ends = min(interval.mean - half, min(values)), max(interval.mean + half, max(values))
     else:
         ends = min(student.low, signs.low), max(student.high, signs.high)
-    assert (found.low, found.high) == pytest.approx(ends, rel=1e-9, abs=1e-9)
+    assert (interval.low, interval.high) == pytest.approx(ends, rel=1e-9, abs=1e-9)
 
 
 def test_the_sign() -> None:
@@ -88,8 +88,8 @@ def test_families_are_the_claims_of_experiments() -> None:
     """Each claim that a test decides by an experiment is in one family, that of the folder of its test."""
     marked: dict[str, set[str]] = {}
     for path in Path(__file__).parent.glob("*/test_*.py"):
-        found = re.findall(r'mark\.claim\("([^"]+)", shows="\w+", evidence="experiment"\)', path.read_text("utf-8"))
-        marked.setdefault(path.parent.name, set()).update(found)
+        claimed = re.findall(r'mark\.claim\("([^"]+)", shows="\w+", evidence="experiment"\)', path.read_text("utf-8"))
+        marked.setdefault(path.parent.name, set()).update(claimed)
     assert {family: set(claims) for family, claims in intervals.FAMILIES.items()} == {
         folder: claims for folder, claims in marked.items() if claims
     }
@@ -112,15 +112,13 @@ def test_outcomes_of_one_difference() -> None:
 def test_no_difference_needs_room() -> None:
     # Tails that err in 99.93 %: 0.0007 are left, and a margin of one point cannot be seen within them.
     tail = 0.9993 - np.arange(5) / 1e6
-    for other, shares, said in (
+    for other, shares, outcome in (
         (tail - 1e-9 * np.arange(5), True, "undecided"), (tail - 1e-9 * np.arange(5), False, "alike"),
         (tail - 0.3 - tail / 1e6 * np.arange(5), True, "more"),  # what shows needs none
     ):  # fmt: skip
-        found = intervals.paired(tail, other, shares=shares)
-        assert intervals.outcome(found, 0.01) == said
-        assert (
-            intervals.all_above([found], 0.01).interval.room == found.room == (0.0007 if shares else np.inf) or shares
-        )
+        gap = intervals.paired(tail, other, shares=shares)
+        assert intervals.outcome(gap, 0.01) == outcome
+        assert intervals.all_above([gap], 0.01).interval.room == gap.room == (0.0007 if shares else np.inf) or shares
     middle = 0.5 + np.arange(5) / 1e6
     assert intervals.outcome(intervals.paired(middle, middle**1.0001, shares=True), 0.01) == "alike"
     with pytest.raises(ValueError, match=r"mean shares are \[1.5, 0.5\]"):
@@ -142,8 +140,8 @@ def test_what_is_published_is_met_excluded_or_neither(
 def test_all_lie_below_zero_if_each_does_and_not_if_one_lies_above() -> None:
     assert intervals.all_below([spread(-3, 1), spread(-2, 1)]) == intervals.Decision("shown", spread(-2, 1))
     # Two look for what excludes: the interval of one at 97.5 % is 1.26 times as wide.
-    found = intervals.all_below([spread(0, 9), spread(2, 1)])
-    assert (found.verdict, found.interval) == ("excluded", spread(2, 1).at(0.975))
+    decision = intervals.all_below([spread(0, 9), spread(2, 1)])
+    assert (decision.verdict, decision.interval) == ("excluded", spread(2, 1).at(0.975))
     assert intervals.all_below([spread(0, 9), spread(1.1, 1)]).verdict == "undecided"
     # The wide one begins lowest, and is undecided all the same.
     assert intervals.all_below([spread(-0.015, 0.005), spread(0, 0.05)]).verdict == "undecided"
@@ -165,15 +163,15 @@ def test_the_interval_that_decides_says_by_itself_what_was_decided(
     drawn: list[tuple[float, float]], margin: float, parts: int
 ) -> None:
     """The register reads that interval alone: it must come to the same verdict."""
-    differences = [spread(*one) for one in drawn]
+    differences = [spread(*ends) for ends in drawn]
     below, above = intervals.all_below(differences, margin, parts), intervals.all_above(differences, margin, parts)
     assert intervals.judge(below.interval.low, below.interval.high, (None, 0), margin) == below.verdict
     assert intervals.judge(above.interval.low, above.interval.high, (0, None), margin) == above.verdict
     # Not both: nothing lies below and above zero.
     assert (below.verdict, above.verdict) != ("shown", "shown")
     if len(differences) == 1:
-        said = {"less": "shown", "more": "excluded"}.get(outcome := intervals.outcome(differences[0], margin), outcome)
-        assert below.verdict == said or (said == "excluded" and parts > 1)
+        expected = {"less": "shown", "more": "excluded"}.get(kind := intervals.outcome(differences[0], margin), kind)
+        assert below.verdict == expected or (expected == "excluded" and parts > 1)
 
 
 # -- stated error rates, by simulation: seeds are fixed; bounds leave 5 standard errors, a false alarm in 10^6 runs ----
@@ -202,8 +200,8 @@ def test_the_rates_on_the_page_are_those_of_the_rule_and_below_what_is_stated(sh
     (row,) = (row for row in stored[f"At {100 * level:.4g} %"] if row["shape"] == shape)
     for seeds in decisions.SEEDS:
         shown = float(row[f"{seeds} seeds"])
-        found = decisions.wrong(shape, seeds, level, 20_000)
-        assert abs(found - shown) < slack(shown, 20_000) + 1e-3
+        simulated = decisions.wrong(shape, seeds, level, 20_000)
+        assert abs(simulated - shown) < slack(shown, 20_000) + 1e-3
         assert shown <= (1 - level) / 2
 
 
@@ -219,15 +217,15 @@ def test_the_power_on_the_page_is_that_of_the_rule() -> None:
 def test_one_null_difference_among_clear_ones_passes_as_rarely_as_an_interval_misses(shape: str) -> None:
     # Looking at the interval that begins highest alone errs in 82 % here; the spreads must differ to show it.
     runs = drawn(shape, (TIMES, 9, 3)) * [0.1, 0.1, 1.0] - [4, 4, 0]
-    said = [intervals.all_below([intervals.interval(one) for one in each.T]).verdict for each in runs]
-    assert rate([one == "shown" for one in said]) < 0.025 + slack(0.025)
+    verdicts = [intervals.all_below([intervals.interval(row) for row in each.T]).verdict for each in runs]
+    assert rate([verdict == "shown" for verdict in verdicts]) < 0.025 + slack(0.025)
 
 
 @SHAPES
 def test_many_differences_just_below_zero_are_excluded_as_rarely_as_one(shape: str) -> None:
     # Eight differences of nothing: without its share each excludes in up to 2.5 %, and one of eight in 18 %.
     runs = drawn(shape, (TIMES, 8, 5))
-    excluded = [intervals.all_below([intervals.interval(one) for one in each]).verdict == "excluded" for each in runs]
+    excluded = [intervals.all_below([intervals.interval(row) for row in each]).verdict == "excluded" for each in runs]
     assert rate(excluded) < 0.025 + slack(0.025)
 
 
@@ -236,21 +234,21 @@ def test_no_difference_is_said_of_a_whole_margin_as_rarely_as_stated(shape: str)
     # A true difference of one margin, half a margin of spread: within the margin in at most 2.5 %.
     for end in (-1, 1):
         runs = drawn(shape, (TIMES, 8)) * 0.5 + end
-        said = [intervals.outcome(intervals.interval(each), 1.0) for each in runs]
-        assert rate([one == "alike" for one in said]) < 0.025 + slack(0.025)
+        outcomes = [intervals.outcome(intervals.interval(each), 1.0) for each in runs]
+        assert rate([outcome == "alike" for outcome in outcomes]) < 0.025 + slack(0.025)
     # It can be said, too: of no difference with a hundredth of the margin as spread, unless a run diverges.
     runs = drawn(shape, (TIMES, 8)) * 0.01
-    said = [intervals.outcome(intervals.interval(each), 1.0) for each in runs]
-    assert rate([one == "alike" for one in said]) > 0.95
+    outcomes = [intervals.outcome(intervals.interval(each), 1.0) for each in runs]
+    assert rate([outcome == "alike" for outcome in outcomes]) > 0.95
 
 
 @SHAPES
 def test_a_published_range_is_neither_shown_nor_excluded_wrongly_more_often_than_stated(shape: str) -> None:
     # The truth lies on the edge of the range: either verdict is wrong there, and each has 2.5 %.
     low, high = intervals.ends(drawn(shape, (TIMES, 8)), 0.95)
-    said = [intervals.judge(*each, (-1e6, 0.0)) for each in zip(low, high, strict=True)]
+    verdicts = [intervals.judge(*each, (-1e6, 0.0)) for each in zip(low, high, strict=True)]
     for wrong in ("shown", "excluded"):
-        assert rate([one == wrong for one in said]) < 0.025 + slack(0.025)
+        assert rate([verdict == wrong for verdict in verdicts]) < 0.025 + slack(0.025)
 
 
 def test_a_family_has_a_wrong_verdict_as_rarely_as_stated() -> None:
@@ -263,8 +261,8 @@ def test_a_family_has_a_wrong_verdict_as_rarely_as_stated() -> None:
 def test_the_agreement_of_two_orders_against_scipy() -> None:
     rng = np.random.default_rng(8)
     predicted, measured = rng.normal(size=12).round(), rng.normal(size=(12, 3))  # with ties
-    found = intervals.agreement(predicted, measured)
-    assert found.runs == pytest.approx([stats.kendalltau(predicted, one).statistic for one in measured.T])
+    agreement = intervals.agreement(predicted, measured)
+    assert agreement.runs == pytest.approx([stats.kendalltau(predicted, row).statistic for row in measured.T])
     assert intervals.agreement([1, 1, 1], [[1, 2], [2, 1], [3, 3]]).mean == 0  # no order
     with pytest.raises(ValueError, match=r"orders of shapes \(2,\) and \(3, 2\)"):
         intervals.agreement([1, 2], np.zeros((3, 2)))

@@ -37,12 +37,12 @@ def test_with_a_number_per_item_both_end_at_the_same_scores(popular: towers.Worl
 
 @pytest.mark.claim("sumexp-two-parametrisations", shows="statement", evidence="exact")
 def test_without_one_either_can_be_the_better(popular: towers.World, plain: towers.World) -> None:
-    found = {
+    kls = {
         (name, served): kl(world, trained(world, Limited("no number per item"), served))
         for (name, world), served in product((("popular", popular), ("plain", plain)), since.SERVED)
     }
-    assert found["popular", "f + log q"] < 0.5 * found["popular", "f"]
-    assert found["plain", "f"] < 0.5 * found["plain", "f + log q"]
+    assert kls["popular", "f + log q"] < 0.5 * kls["popular", "f"]
+    assert kls["plain", "f"] < 0.5 * kls["plain", "f + log q"]
 
 
 @pytest.mark.claim("sumexp-two-parametrisations", shows="statement", evidence="exact")

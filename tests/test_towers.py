@@ -30,11 +30,11 @@ def test_the_truth_is_zipf_times_taste() -> None:
 def test_pairs_follow_the_truth() -> None:
     truth, setting = world(), replace(SMALL, batch=100_000, steps=1)
     contexts, items = towers._pairs(setting, truth, torch.Generator().manual_seed(1))
-    found = torch.bincount((contexts * 30 + items).flatten(), minlength=180).double()
+    counts = torch.bincount((contexts * 30 + items).flatten(), minlength=180).double()
     expected = truth.log_p.exp().flatten() * 100_000 / 6
     # Chi-squared with 179 degrees of freedom: above 269 with probability 1e-5.
     large = expected > 1
-    assert ((found - expected).square() / expected)[large].sum() < 269
+    assert ((counts - expected).square() / expected)[large].sum() < 269
 
 
 def test_towers_begin_near_the_scores_of_the_features() -> None:
@@ -42,7 +42,7 @@ def test_towers_begin_near_the_scores_of_the_features() -> None:
     model = towers.Towers(setting, torch.linspace(-5, 0, 100), torch.Generator().manual_seed(0))
     off = (model.context - torch.eye(50), model.item)
     # Of n normal numbers the root mean square is off by 1/sqrt(2n), of 2,500 by 1.4 %: five of them.
-    assert [one.square().mean().sqrt().item() for one in off] == pytest.approx([0.1, 0.1], rel=0.07)
+    assert [tensor.square().mean().sqrt().item() for tensor in off] == pytest.approx([0.1, 0.1], rel=0.07)
     assert model.offset.tolist() == torch.linspace(-5, 0, 100).tolist()
 
 
@@ -51,7 +51,7 @@ def test_losses_by_their_definition() -> None:
     model = towers.Towers(SMALL, torch.randn(30, generator=generator), generator)
     contexts, items = truth.contexts.float()[[0, 1, 2, 3]], torch.tensor([4, 7, 4, 0])
     log_q = truth.log_q.float()
-    scores, own = model(contexts, items), torch.arange(4)
+    scores, labels = model(contexts, items), torch.arange(4)
     taken = log_q[items].expand(4, 4)
     masked = torch.zeros(4, 4)
     masked[0, 2] = masked[2, 0] = -math.inf  # item 4 twice
@@ -62,15 +62,15 @@ def test_losses_by_their_definition() -> None:
         towers.ADVISED: scores - taken,
     }
     for scheme, logits in wanted.items():
-        found = towers.SCHEMES[scheme](model, contexts, items, log_q, generator)
-        assert found.item() == pytest.approx(F.cross_entropy(logits, own).item(), rel=1e-5)
+        loss = towers.SCHEMES[scheme](model, contexts, items, log_q, generator)
+        assert loss.item() == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-5)
     # Two more columns, 2 of 5 draws: q is 3/5 of the popularity and 2/5 uniform.
     extra = torch.randint(30, (2,), generator=torch.Generator().manual_seed(3))
     columns = torch.cat([items, extra])
     q = 3 / 5 * log_q.exp() + 2 / 5 / 30
     logits = model(contexts, columns) - q[columns].log()
-    found = towers.SCHEMES["mixed with uniform"](model, contexts, items, log_q, torch.Generator().manual_seed(3))
-    assert found.item() == pytest.approx(F.cross_entropy(logits, own).item(), rel=1e-5)
+    loss = towers.SCHEMES["mixed with uniform"](model, contexts, items, log_q, torch.Generator().manual_seed(3))
+    assert loss.item() == pytest.approx(F.cross_entropy(logits, labels).item(), rel=1e-5)
 
 
 def test_log_uniform_negatives_are_the_cross_entropy_with_all_of_them_in_the_mean() -> None:
@@ -80,10 +80,10 @@ def test_log_uniform_negatives_are_the_cross_entropy_with_all_of_them_in_the_mea
     model = towers.Towers(setting, truth.log_q.float(), generator)
     contexts, items = truth.contexts.float()[torch.arange(size) % 6], torch.randint(30, (size,), generator=generator)
     with torch.no_grad():
-        found = towers.SCHEMES["log-uniform"](model, contexts, items, truth.log_q.float(), generator)
+        loss = towers.SCHEMES["log-uniform"](model, contexts, items, truth.log_q.float(), generator)
         full = F.cross_entropy(model(contexts, torch.arange(30)), items) + math.log(size)
         full += samplers.LogUniform(30).log_prob(items).mean()
-    assert found.item() == pytest.approx(full.item(), abs=0.1)
+    assert loss.item() == pytest.approx(full.item(), abs=0.1)
 
 
 def test_log_q_added_afterwards_is_the_advised_scheme() -> None:
@@ -124,9 +124,9 @@ def least(log_p: Tensor, log_q: Tensor, scheme: str) -> Tensor:
     search = torch.optim.LBFGS([f], max_iter=200, tolerance_grad=1e-10, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
-        own = f - log_q if "on all" in scheme else f
+        positive = f - log_q if "on all" in scheme else f
         negative = f if scheme == "no logQ" else f - log_q
-        each = F.softplus(negative - own[:, None]) * (log_p[:, None] + log_q).exp()
+        each = F.softplus(negative - positive[:, None]) * (log_p[:, None] + log_q).exp()
         value = each.sum() - each.trace() if "masked" in scheme else each.sum()
         search.zero_grad()
         value.backward()
@@ -142,14 +142,14 @@ def test_what_is_foretold_of_pairs_by_a_sum_over_all(scheme: str) -> None:
     truth = towers.world(setting, torch.Generator().manual_seed(0))
     learned = torch.stack([least(log_p, truth.log_q, scheme) for log_p in truth.log_p[:2]]).log_softmax(-1)
     wanted = (truth.log_p[:2].exp() * (truth.log_p[:2] - learned)).sum(-1).mean().item()
-    found = towers.predicted_kls(setting, scheme, contexts=2)
-    assert sum(found) / 2 == pytest.approx(wanted, rel=1e-4, abs=1e-9)
+    kls = towers.predicted_kls(setting, scheme, contexts=2)
+    assert sum(kls) / 2 == pytest.approx(wanted, rel=1e-4, abs=1e-9)
 
 
 def test_a_table_and_what_it_says() -> None:
-    found = towers.table(SMALL, 2)
-    assert set(found) == set(towers.SCHEMES)
-    assert {len(found[scheme][metric]) for scheme in found for metric in towers.METRICS} == {2}
+    table = towers.table(SMALL, 2)
+    assert set(table) == set(towers.SCHEMES)
+    assert {len(table[scheme][metric]) for scheme in table for metric in towers.METRICS} == {2}
     made = {scheme: {metric: [1.0, 1.1, 1.2] for metric in towers.METRICS} for scheme in towers.SCHEMES}
     # 30 intervals share 5 %: with three seeds t is 24.46 in the place of 4.30.
     assert towers.CONFIDENCE == 1 - 0.05 / 30

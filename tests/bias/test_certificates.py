@@ -77,8 +77,8 @@ def test_theorem_by_finite_differences_for_all_n_and_k() -> None:
     # k < n. That of f(s) = 1/(c + sd) is G_n(c) = n! (-d)^n / prod_{j=0}^n (c + jd), by induction on n: G_n(c+d) and
     # G_n(c) share the factors j = 1..n, called P; their difference must be G_{n+1}(c).
     n, c, d, P = sp.symbols("n c d P", positive=True)
-    here, next_ = 1 / (c * P), 1 / (P * (c + (n + 1) * d))
-    assert sp.simplify(next_ - here - (n + 1) * (-d) / (c * P * (c + (n + 1) * d))) == 0
+    current, next_ = 1 / (c * P), 1 / (P * (c + (n + 1) * d))
+    assert sp.simplify(next_ - current - (n + 1) * (-d) / (c * P * (c + (n + 1) * d))) == 0
     # degree: the leading terms of both binomials multiply, for every j and k
     s, size = sp.symbols("s size")
     for k in range(6):

@@ -351,9 +351,9 @@ def test_a_mean_over_tuples_is_a_sum_over_permutations(n: int, k: int) -> None:
 @pytest.mark.claim("bias-eq-40", shows="statement", evidence="proof")
 def test_the_softmax_is_symmetric() -> None:
     # Permutations are made of exchanges of two neighbours; S is the rest of the sum, whatever n.
-    one, two = sp.symbols("one two", positive=True)
-    f = 1 / (1 + S + one + two)
-    assert sp.simplify(f.subs({one: two, two: one}, simultaneous=True) - f) == 0
+    first, second = sp.symbols("first second", positive=True)
+    f = 1 / (1 + S + first + second)
+    assert sp.simplify(f.subs({first: second, second: first}, simultaneous=True) - f) == 0
     assert {softmax(b) for b in permutations((1, 2, Q(7, 3), 4))} == {Q(1) / (8 + Q(7, 3))}
 
 

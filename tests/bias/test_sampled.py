@@ -106,16 +106,16 @@ def expected_gradient_bias(a: list[Fraction], q: list[Fraction], m: int) -> list
 def test_more_draws_can_raise_the_bias_of_the_gradient_and_not_that_of_the_probability() -> None:
     # One coordinate: exact with one draw, wrong with two.
     a, q = [Fraction(1), Fraction(1), Fraction(2)], [Fraction(1, 4), Fraction(1, 8), Fraction(5, 8)]
-    one, two = (expected_gradient_bias(a, q, m) for m in (1, 2))
-    assert one[1] == 0 < two[1]
-    assert one[0] > two[0] > 0
+    one_draw, two_draws = (expected_gradient_bias(a, q, m) for m in (1, 2))
+    assert one_draw[1] == 0 < two_draws[1]
+    assert one_draw[0] > two_draws[0] > 0
     # The sum over all negatives.
     a, q = [Fraction(8), Fraction(24), Fraction(1, 5)], [Fraction(14, 33), Fraction(2, 33), Fraction(17, 33)]
-    one, two = (expected_gradient_bias(a, q, m) for m in (1, 2))
-    assert sum(map(abs, one[1:])) < sum(map(abs, two[1:]))
-    assert one[0] > two[0] > 0
+    one_draw, two_draws = (expected_gradient_bias(a, q, m) for m in (1, 2))
+    assert sum(map(abs, one_draw[1:])) < sum(map(abs, two_draws[1:]))
+    assert one_draw[0] > two_draws[0] > 0
     logits = torch.tensor([0.0, *(math.log(x) for x in a)], dtype=torch.float64)
     log_q = torch.tensor([-math.inf, *(math.log(x) for x in q)], dtype=torch.float64)
-    for m, exact in ((1, one), (2, two)):
+    for m, exact in ((1, one_draw), (2, two_draws)):
         got = sampled_bias(logits, 0, m, log_q).gradient
         assert got.tolist() == pytest.approx([float(x) for x in exact], abs=1e-12)

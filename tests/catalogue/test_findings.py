@@ -16,13 +16,13 @@ CONFIDENCE = intervals.family_confidence("catalogue")
 
 
 @cache
-def found() -> Complete[Config] | None:
+def decisive_runs() -> Complete[Config] | None:
     return largest(train, lambda profile: grids.decisive("gowalla", grids.PLANS[profile]["gowalla"]), grids.data)
 
 
 @pytest.fixture
 def runs() -> Complete[Config]:
-    runs = found()
+    runs = decisive_runs()
     if runs is None:
         pytest.skip("not all runs of the profiles cpu or paper on Gowalla are in the store: make runs GRID=catalogue")
     return runs
@@ -30,7 +30,7 @@ def runs() -> Complete[Config]:
 
 @pytest.fixture
 def table(runs: Complete[Config]) -> summary.Table:
-    return summary.summaries((one, run.arrays) for one, run in zip(runs.configs, runs.runs, strict=True))
+    return summary.summaries((config, run.arrays) for config, run in zip(runs.configs, runs.runs, strict=True))
 
 
 def beside_kept(table: summary.Table, form: Method) -> list[Interval]:
@@ -45,7 +45,7 @@ def test_towers_without_a_correction_find_less(finding: State, runs: Complete[Co
 
 @pytest.mark.claim("sumexp-gowalla-refined", shows="statement", evidence="experiment")
 def test_refined_and_kept_are_within_a_point(finding: State, runs: Complete[Config], table: summary.Table) -> None:
-    widest: Sequence[Interval] = sorted(beside_kept(table, Method("refined")), key=lambda one: max(-one.low, one.high))
+    widest: Sequence[Interval] = sorted(beside_kept(table, Method("refined")), key=lambda gap: max(-gap.low, gap.high))
     finding(widest[-1], (-grids.ALIKE, grids.ALIKE), margin=0.0, data="gowalla", **runs.stated)
 
 

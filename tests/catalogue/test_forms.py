@@ -23,10 +23,10 @@ def scores(rows: int = SIZE, columns: int = SIZE) -> Tensor:
     return torch.randn(rows, columns, generator=torch.Generator().manual_seed(1), dtype=torch.float64).requires_grad_()
 
 
-def agree(one: Tensor, other: Tensor, *inputs: Tensor) -> None:
+def agree(actual: Tensor, expected: Tensor, *inputs: Tensor) -> None:
     """One value and one gradient."""
-    torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
-    for first, second in zip(torch.autograd.grad(one, inputs), torch.autograd.grad(other, inputs), strict=True):
+    torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+    for first, second in zip(torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), strict=True):
         torch.testing.assert_close(first, second, rtol=1e-10, atol=1e-12)
 
 
@@ -64,9 +64,9 @@ def test_the_step_of_refined_is_that_of_importance_weights_whose_hits_are_drawn_
     matrix = scores()
     (step,) = torch.autograd.grad(forms.batch_loss("refined", matrix, IDS, LAW[IDS]), matrix)
     each = []
-    for i, own in enumerate(IDS.tolist()):
-        others = [j for j in range(SIZE) if IDS[j] != own]
-        law = LAW[IDS[others]] - math.log(1 - LAW[own].exp()) + math.log(len(others))
+    for i, item in enumerate(IDS.tolist()):
+        others = [j for j in range(SIZE) if IDS[j] != item]
+        law = LAW[IDS[others]] - math.log(1 - LAW[item].exp()) + math.log(len(others))
         logits = torch.cat([matrix[i, i].unsqueeze(0), matrix[i, others] - law])
         each.append(torch.logsumexp(logits, 0) - matrix[i, i])
     (wanted,) = torch.autograd.grad(torch.stack(each).mean(), matrix)
@@ -91,10 +91,10 @@ def test_sigmoids_are_sums_over_pairs() -> None:
     assert forms.batch_loss("siglip", matrix, IDS, LAW[IDS]).item() == pytest.approx(math.fsum(rows), rel=1e-12)
     positive, negative = scores(2, 1).squeeze(1), scores(2, 3)
     weight = 1 - 0.75 * (1 - 3 / 4)  # m = 3 of the 4 other items
-    found = forms.sampled("gbce", positive, negative, (LAW[:2], LAW[:3]), ITEMS).item()
-    own = [weight * math.log(1 + math.exp(-f)) for f in positive.tolist()]
+    loss = forms.sampled("gbce", positive, negative, (LAW[:2], LAW[:3]), ITEMS).item()
+    true = [weight * math.log(1 + math.exp(-f)) for f in positive.tolist()]
     false = [math.log(1 + math.exp(f)) for f in negative.flatten().tolist()]
-    assert found == pytest.approx(math.fsum(own + false) / (2 * 4), rel=1e-12)
+    assert loss == pytest.approx(math.fsum(true + false) / (2 * 4), rel=1e-12)
 
 
 def test_with_numbers_what_is_served_begins_at_the_popularity() -> None:
@@ -109,10 +109,10 @@ def test_with_numbers_what_is_served_begins_at_the_popularity() -> None:
 
 def test_scores_of_the_towers_are_cosines_over_the_temperature() -> None:
     towers = forms.Towers(4, 3, LAW.float(), 0.5, True, torch.Generator().manual_seed(0))
-    found = towers(torch.tensor([2]), torch.tensor([1])).item()
+    score = towers(torch.tensor([2]), torch.tensor([1])).item()
     u, v = towers.users[2].tolist(), towers.items[1].tolist()
     cosine = math.fsum(a * b for a, b in zip(u, v, strict=True)) / (math.hypot(*u) * math.hypot(*v))
-    assert found == pytest.approx(cosine / 0.1 + math.log(0.3) + 0.5, rel=1e-5)
+    assert score == pytest.approx(cosine / 0.1 + math.log(0.3) + 0.5, rel=1e-5)
     without = forms.Towers(4, 3, LAW.float(), 0.0, False, torch.Generator().manual_seed(0))
     assert not without.numbers.requires_grad
     assert without.numbers.abs().max() == 0

@@ -47,10 +47,10 @@ def test_the_prediction_by_hand() -> None:
 
 
 def test_a_prediction_of_a_drawn_catalogue() -> None:
-    found = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
-    recall = dict(zip(forms.FORMS, found["recall"][:, 0, 0], strict=True))
+    arrays = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
+    recall = dict(zip(forms.FORMS, arrays["recall"][:, 0, 0], strict=True))
     assert max(recall.values()) < recall["full"] + 1e-12  # log P has the best order under P itself
-    kl = dict(zip(forms.FORMS, found["kl"][:, :, 0], strict=True))
+    kl = dict(zip(forms.FORMS, arrays["kl"][:, :, 0], strict=True))
     assert kl["kept"][0] == pytest.approx(0, abs=1e-12)
     assert kl["none"] == pytest.approx(kl["siglip"])
     assert kl["none"][1] == pytest.approx(0, abs=1e-12)
@@ -71,17 +71,17 @@ def test_a_summary_by_hand() -> None:
 
 def test_one_list_for_all_by_hand() -> None:
     """Of all items but those of earlier pairs the 20 most frequent, equal ones in any order."""
-    found = baseline.popular(PARTS)
+    recalls = baseline.popular(PARTS)
     counts, shares = np.maximum(PARTS.counts, 1), []
     for user in range(60):
-        own = PARTS.held[[user]].indices
-        if len(own):
+        held = PARTS.held[[user]].indices
+        if len(held):
             left_out = np.r_[PARTS.train[[user]].indices, PARTS.validation[[user]].indices]
             others = np.delete(counts, left_out)
-            above = np.array([(others > counts[item]).sum() for item in own])
-            equal = np.array([(others == counts[item]).sum() for item in own])
+            above = np.array([(others > counts[item]).sum() for item in held])
+            equal = np.array([(others == counts[item]).sum() for item in held])
             shares.append(np.clip((20 - above) / equal, 0, 1).mean())
-    assert found[0] == pytest.approx(np.mean(shares))
+    assert recalls[0] == pytest.approx(np.mean(shares))
 
 
 def test_what_comes_with_the_book_has_the_counts_once() -> None:
@@ -92,5 +92,5 @@ def test_what_comes_with_the_book_has_the_counts_once() -> None:
     decisive = grids.decisive("gowalla", grids.PLANS["paper"]["gowalla"])
     assert (decisive[0], len(decisive)) == (first.config, 3 * 2 * 5)  # methods, models, seeds
     groups = grids.by_method("gowalla", grids.PLANS["paper"]["gowalla"])
-    assert groups[0] == tuple(one for one in decisive if (one.form, one.number) == ("none", True))
+    assert groups[0] == tuple(config for config in decisive if (config.form, config.number) == ("none", True))
     assert (len(groups), {len(group) for group in groups}) == (13 + 11, {5})

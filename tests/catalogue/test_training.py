@@ -44,25 +44,25 @@ def test_metrics_are_those_of_the_package_with_earlier_items_excluded() -> None:
     left, right = torch.randn(60, 4, generator=source), torch.randn(30, 4, generator=source)
     offset = torch.randn(60, 30, generator=source)
     before = (PARTS.train, PARTS.validation)
-    [found] = training.judge(left, right, (offset,), PARTS.held, before, torch.arange(60))
-    some = [own for own in range(60) if PARTS.held[[own]].nnz]
-    relevant = ranking.Labels([lists(PARTS.held)[own] for own in some])
-    seen = [lists(PARTS.train)[own] + lists(PARTS.validation)[own] for own in some]
-    scores = (left @ right.T + offset)[some]
+    [metrics] = training.judge(left, right, (offset,), PARTS.held, before, torch.arange(60))
+    users = [user for user in range(60) if PARTS.held[[user]].nnz]
+    relevant = ranking.Labels([lists(PARTS.held)[user] for user in users])
+    seen = [lists(PARTS.train)[user] + lists(PARTS.validation)[user] for user in users]
+    scores = (left @ right.T + offset)[users]
     for name, metric in (("recall", ranking.recall), ("ndcg", ranking.ndcg)):
         wanted = metric(scores, relevant, 20, exclude=seen).mean().item()
-        assert found[name] == pytest.approx(wanted, rel=1e-9)
+        assert metrics[name] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_of_equal_scores_the_own_item_comes_last() -> None:
     wanted = csr_array(np.eye(1, 30, dtype=bool))
-    [found] = training.judge(torch.zeros(1, 2), torch.zeros(30, 2), (torch.zeros(30),), wanted, ())
-    assert found["recall"] == 0
+    [metrics] = training.judge(torch.zeros(1, 2), torch.zeros(30, 2), (torch.zeros(30),), wanted, ())
+    assert metrics["recall"] == 0
 
 
 def test_the_popularity_of_public_pairs_is_counted_in_the_other_half() -> None:
     halves, items = training.half(60), PARTS.public.shape[1]
-    other = [item for own, row in zip(halves, lists(PARTS.public), strict=True) if own == 1 for item in row]
+    other = [item for half, row in zip(halves, lists(PARTS.public), strict=True) if half == 1 for item in row]
     share = (other.count(0) + items * np.exp(PARTS.log_q[0])) / (len(other) + items)
     assert training.popularity(PARTS)[0, 0].item() == pytest.approx(np.log(share), rel=1e-5)
 

@@ -13,16 +13,16 @@ SETS = tuple(datasets.DATASETS)
 @pytest.mark.parametrize("name", sorted(grids()))
 def test_each_run_is_asked_for_once_on_available_data(name: str) -> None:
     for profile in PROFILES:
-        for there in ((), *((one,) for one in SETS), SETS):
-            jobs = grids()[name](profile, there.__contains__)
+        for available in ((), *((dataset,) for dataset in SETS), SETS):
+            jobs = grids()[name](profile, available.__contains__)
             assert 0 < len({(job.name, job.config) for job in jobs}) == len(jobs)
-            assert {one for job in jobs for one in job.data} <= set(() if profile == "smoke" else there)
+            assert {dataset for job in jobs for dataset in job.data} <= set(() if profile == "smoke" else available)
 
 
 @pytest.mark.parametrize("name", sorted(grids()))
 def test_a_larger_profile_costs_more(name: str) -> None:
     for device in ("cpu", "cuda"):
-        costs = [sum(job.seconds[device] for job in grids()[name](one, SETS.__contains__)) for one in PROFILES]
+        costs = [sum(job.seconds[device] for job in grids()[name](profile, SETS.__contains__)) for profile in PROFILES]
         assert 0 < costs[0] < costs[1] < costs[2]
     with pytest.raises(ValueError, match=r"profile is 'huge'[;,] expected one of smoke, cpu, paper"):
         grids()[name]("huge", SETS.__contains__)

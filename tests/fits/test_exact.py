@@ -68,12 +68,12 @@ def test_the_fit_begins_at_the_uniform_law_and_follows_the_exact_descent(noise: 
 @pytest.mark.parametrize("noise", ["gumbel", "logistic"])
 def test_cold_gumbel_softmax_is_the_softmax(noise: Family) -> None:
     # E softmax((theta + gamma)/tau) = E softmax(theta + tau gamma): at tau = 0.1 hardly noise at all.
-    found = trained(grids.matched("poisson", noise, "unit"))["objective"][0, 0, 0]
+    objective = trained(grids.matched("poisson", noise, "unit"))["objective"][0, 0, 0]
     p, theta = fits.published("poisson").p, torch.zeros(100, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([theta], lr=0.01)
     for step in range(201):
         loss = torch.nn.functional.softmax(theta, -1) @ (theta.log_softmax(-1) - p.log())
-        assert found[step] == pytest.approx(loss.item(), rel=0.003 if noise == "gumbel" else 0.03)
+        assert objective[step] == pytest.approx(loss.item(), rel=0.003 if noise == "gumbel" else 0.03)
         adam.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         adam.step()
@@ -82,9 +82,9 @@ def test_cold_gumbel_softmax_is_the_softmax(noise: Family) -> None:
 def outcomes(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> list[float]:
     """Of the invertible Gaussian with three outcomes: the distribution of the argmax of (x_1, x_2, 0), x normal."""
 
-    def first(own: int) -> float:
-        other = 1 - own
-        below = lambda x: norm.pdf(x, mu[own], sigma[own]) * norm.cdf(x, mu[other], sigma[other])  # noqa: E731
+    def first(outcome: int) -> float:
+        other = 1 - outcome
+        below = lambda x: norm.pdf(x, mu[outcome], sigma[outcome]) * norm.cdf(x, mu[other], sigma[other])  # noqa: E731
         return float(quad(below, 0, np.inf, epsabs=1e-13)[0])
 
     return [first(0), first(1), float(norm.cdf(0, mu, sigma).prod())]
@@ -94,10 +94,10 @@ def outcomes(mu: NDArray[np.float64], sigma: NDArray[np.float64]) -> list[float]
 def test_the_invertible_gaussian_has_one_distribution_for_many_parameters() -> None:
     # argmax(cx, 0) = argmax(x, 0) for c > 0: (c mu, c sigma) and (mu, sigma) have one distribution.
     mu, sigma = np.array([0.5, -0.2]), np.array([1.0, 2.0])
-    found = outcomes(mu, sigma)
-    assert sum(found) == pytest.approx(1, abs=1e-10)
-    assert outcomes(3 * mu, 3 * sigma) == pytest.approx(found, abs=1e-10)
-    assert outcomes(3 * mu, sigma) != pytest.approx(found, abs=0.1)
+    probabilities = outcomes(mu, sigma)
+    assert sum(probabilities) == pytest.approx(1, abs=1e-10)
+    assert outcomes(3 * mu, 3 * sigma) == pytest.approx(probabilities, abs=1e-10)
+    assert outcomes(3 * mu, sigma) != pytest.approx(probabilities, abs=0.1)
 
     # The mean of the softmax of (x, 0) rises in mu from 0 to 1 at every sigma, so that it reaches 0.3 at each.
     def mean(mu: float, sigma: float) -> float:
@@ -105,5 +105,5 @@ def test_the_invertible_gaussian_has_one_distribution_for_many_parameters() -> N
         return float(quad(at, mu - 40 * sigma, mu + 40 * sigma, points=[mu], epsabs=1e-13)[0])
 
     roots = [brentq(lambda mu, sigma=sigma: mean(mu, sigma) - 0.3, -20, 20, xtol=1e-12) for sigma in (0.5, 1.0, 2.0)]
-    assert [mean(*one) for one in zip(roots, (0.5, 1.0, 2.0), strict=True)] == pytest.approx([0.3] * 3, abs=1e-10)
+    assert [mean(*pair) for pair in zip(roots, (0.5, 1.0, 2.0), strict=True)] == pytest.approx([0.3] * 3, abs=1e-10)
     assert np.diff(roots).max() < -0.05

@@ -59,14 +59,14 @@ def test_what_the_published_truncations_drop(classes: int) -> None:
 @pytest.mark.parametrize("name", targets.NAMES)
 @pytest.mark.parametrize("dropped", [0.5, 1e-3, 1e-9])
 def test_a_window_is_as_short_as_its_promise_allows(name: targets.Name, dropped: float) -> None:
-    full, found = targets._masses(name), fits.window(name, dropped)
-    end = found.first + len(found.p)
-    left, right = full[: found.first].sum(), full[end:].sum()
+    full, window = targets._masses(name), fits.window(name, dropped)
+    end = window.first + len(window.p)
+    left, right = full[: window.first].sum(), full[end:].sum()
     assert max(left, right) <= dropped / 2
-    assert found.dropped == pytest.approx(left + right, rel=1e-9, abs=1e-300)
-    assert left + full[found.first] > dropped / 2
+    assert window.dropped == pytest.approx(left + right, rel=1e-9, abs=1e-300)
+    assert left + full[window.first] > dropped / 2
     assert right + full[end - 1] > dropped / 2
-    assert found.p.sum().item() == pytest.approx(1, abs=1e-14)
+    assert window.p.sum().item() == pytest.approx(1, abs=1e-14)
 
 
 def test_wrong_targets_are_refused() -> None:
@@ -104,18 +104,18 @@ def test_slopes_are_gradients_on_the_simplex(objective: objectives.Objective, lo
     theta = torch.tensor(logits, requires_grad=True)  # single precision: probabilities underflow
     q = theta.softmax(-1)
     along = objectives.slope(objective, q.detach(), p)
-    ours = q.detach() * (along - (q.detach() * along).sum())
-    assert bool(torch.isfinite(ours).all())
-    (theirs,) = torch.autograd.grad(objectives.value(objective, q, p), theta)
+    by_slope = q.detach() * (along - (q.detach() * along).sum())
+    assert bool(torch.isfinite(by_slope).all())
+    (by_autograd,) = torch.autograd.grad(objectives.value(objective, q, p), theta)
     if q.min() > 1e-30:
-        assert torch.allclose(ours, theirs, rtol=1e-3, atol=1e-5)
+        assert torch.allclose(by_slope, by_autograd, rtol=1e-3, atol=1e-5)
 
 
 def test_a_fit_equals_torch_adam_on_autograd() -> None:
     target = fits.published("discrete").p
     config = replace(EXACT, temperatures=(0.5,), rates=(0.05,), steps=10, noise="logistic")
-    found = fits.train(config)
-    arrays, metrics = found.arrays, found.metrics
+    result = fits.train(config)
+    arrays, metrics = result.arrays, result.metrics
     theta = torch.zeros(10, dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([theta], lr=0.05)
     for step in range(11):
@@ -140,10 +140,10 @@ def test_the_sampled_gradient_is_that_of_the_mean_of_the_draws() -> None:
     values, gradients = training._drawn(theta, target, config, generators)
     generator = torch.Generator().manual_seed(2)
     noise = Gumbel().from_logit(torch.logit(torch.rand(50, 10, generator=generator)))
-    one = theta[0, 0, 1].float().requires_grad_()
-    mean = torch.softmax((one + noise) / 0.1, -1).mean(0)
+    logits = theta[0, 0, 1].float().requires_grad_()
+    mean = torch.softmax((logits + noise) / 0.1, -1).mean(0)
     loss = (mean * (mean / target.float()).log()).sum()
-    (expected,) = torch.autograd.grad(loss, one)
+    (expected,) = torch.autograd.grad(loss, logits)
     assert values[0, 0, 1].item() == pytest.approx(loss.item(), rel=1e-5)
     assert torch.allclose(gradients[0, 0, 1].float(), expected, rtol=1e-3, atol=1e-6)
     assert bool((values[:, 0] == values[:, 1]).all())  # the rates see the same draws
@@ -152,10 +152,10 @@ def test_the_sampled_gradient_is_that_of_the_mean_of_the_draws() -> None:
 def test_the_objective_of_draws_is_near_the_exact_one() -> None:
     # 400 draws of the objective at 0: its mean is the exact value plus the excess; at z = 5 a false alarm in 2 million.
     config = replace(SMALL, samples=500, steps=1, seeds=tuple(range(400)))
-    found = fits.train(config).arrays["objective"][0, 0, :, 0]
+    objective = fits.train(config).arrays["objective"][0, 0, :, 0]
     exact = fits.train(replace(EXACT, steps=1)).arrays["objective"][0, 0, 0, 0]
     above = exact + reach.excess(torch.full((10,), 0.1, dtype=torch.float64), Gumbel(), 0.1, 500)
-    assert abs(found.mean() - above) < 5 * found.std() / math.sqrt(400)
+    assert abs(objective.mean() - above) < 5 * objective.std() / math.sqrt(400)
     # and the excess is most of the nine degrees of freedom over twice the samples
     assert 0.8 * 9 / 1000 < above - exact < 9 / 1000
 
@@ -165,9 +165,9 @@ def test_members_are_the_single_runs() -> None:
     for t, tau in enumerate((0.1, 1.0)):
         for r, rate in enumerate((0.01, 0.1)):
             for s, seed in enumerate((1, 2)):
-                one = fits.train(replace(SMALL, temperatures=(tau,), rates=(rate,), seeds=(seed,))).arrays
-                for name in one:
-                    assert many[name][t, r, s] == pytest.approx(one[name][0, 0, 0], rel=1e-4, abs=1e-6)
+                single = fits.train(replace(SMALL, temperatures=(tau,), rates=(rate,), seeds=(seed,))).arrays
+                for name in single:
+                    assert many[name][t, r, s] == pytest.approx(single[name][0, 0, 0], rel=1e-4, abs=1e-6)
 
 
 def test_scale_temperature_and_rate_are_two_numbers_not_three() -> None:
@@ -234,8 +234,8 @@ def test_steps_to() -> None:
 
 def test_the_cost_of_a_fit() -> None:
     # 4.2e7 a second of 3 x 5 x 200 x 1000 x 10 draws; 200 steps of 7.5 ms, and .06 ns a draw
-    found = grids.seconds(grids.sampled("discrete", "gumbel"))
-    assert found == pytest.approx({"cpu": 3e7 / 4.2e7, "cuda": 1.5 + 0.0018})
+    seconds = grids.seconds(grids.sampled("discrete", "gumbel"))
+    assert seconds == pytest.approx({"cpu": 3e7 / 4.2e7, "cuda": 1.5 + 0.0018})
 
 
 def test_deviations_are_those_of_the_noises() -> None:

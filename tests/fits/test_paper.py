@@ -36,8 +36,8 @@ def sampled(target: targets.Name, noise: Family) -> NDArray[np.float64]:
     ("discrete", 0.004, 0.008), ("binomial", 0.034, 0.14), ("poisson", 0.17, 1.4), ("negative-binomial", 0.11, 0.99),
 ])  # fmt: skip
 def test_what_the_notes_on_table_1_say(target: targets.Name, normal: float, gumbel: float) -> None:
-    found = [sampled(target, noise)[:, -1].mean() for noise in ("gaussian", "gumbel")]  # type: ignore[arg-type]
-    assert found == pytest.approx([normal, gumbel], rel=0.1)
+    means = [sampled(target, noise)[:, -1].mean() for noise in ("gaussian", "gumbel")]  # type: ignore[arg-type]
+    assert means == pytest.approx([normal, gumbel], rel=0.1)
 
 
 def test_no_reading_gives_the_row_discrete() -> None:

@@ -38,7 +38,7 @@ def test_what_has_no_labels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_kind_of_the_catalogue_has_labels_or_is_of_images_or_pairs() -> None:
-    assert {one.kind for one in datasets.DATASETS.values()} == {*KINDS, "images", "pairs"}
+    assert {dataset.kind for dataset in datasets.DATASETS.values()} == {*KINDS, "images", "pairs"}
 
 
 def test_the_sets_themselves() -> None:

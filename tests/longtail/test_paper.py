@@ -30,7 +30,7 @@ from tests.complete import State, complete
 def test_the_published_profiles() -> None:
     # Head 100 or more, tail below 20; the numbers themselves are held in the tests of `imbalanced_counts`.
     exp, step = (groups(imbalanced_counts(kind, 100, 500, 100), "numbers") for kind in grids.IMBALANCES)
-    assert {name: own.sum() for name, own in exp.items()} == {"head": 35, "torso": 35, "tail": 30}
+    assert {name: mask.sum() for name, mask in exp.items()} == {"head": 35, "torso": 35, "tail": 30}
     assert set(step) == {"head", "tail"}
 
 
@@ -238,11 +238,11 @@ LIMITS = 6
 def of_one_mind(readings: Sequence[Decision], names: Sequence[str]) -> Sequence[Decision]:
     """The readings of a sentence that does not say which of them it means, if they agree; skip if they do not."""
     if len({decided.verdict for decided in readings}) > 1:
-        said = (
-            f"{name} {one.verdict}, {one.interval.mean:.4f} [{one.interval.low:.4f}, {one.interval.high:.4f}]"
-            for name, one in zip(names, readings, strict=True)
+        verdicts = (
+            f"{name} {entry.verdict}, {entry.interval.mean:.4f} [{entry.interval.low:.4f}, {entry.interval.high:.4f}]"
+            for name, entry in zip(names, readings, strict=True)
         )
-        pytest.skip(f"the sentence does not say of what, and it matters: {'; '.join(said)}")
+        pytest.skip(f"the sentence does not say of what, and it matters: {'; '.join(verdicts)}")
     return readings
 
 
@@ -276,7 +276,7 @@ def test_sampled_contrastive_schemes_are_poor_on_the_tail(imbalance: Imbalance, 
 @pytest.mark.claim("negatives-fig-3", shows="statement", evidence="experiment")
 def test_sampled_contrastive_schemes_vary_more(imbalance: Imbalance, finding: State) -> None:
     errors = cached(imbalance).errors
-    spread = [np.std([comparison.mean(errors[Method(loss, *one)]) for one in SAMPLED], axis=0) for loss in LOSSES]
+    spread = [np.std([comparison.mean(errors[Method(loss, *scheme)]) for scheme in SAMPLED], axis=0) for loss in LOSSES]
     all_above(finding, cached(imbalance), [interval(spread[0] - spread[1], CONFIDENCE)], parts=4)
 
 
@@ -288,7 +288,7 @@ def test_batch_constant_can_beat_the_cross_entropy_and_the_softmax_beats_the_con
     decides, can = improves(every, confirming())
     all_below(finding, decides, [can], parts=3)
     for runs in every:
-        losses = (np.mean([runs.errors[Method(loss, *one)] for one in schemes], axis=0) for loss in LOSSES)
+        losses = (np.mean([runs.errors[Method(loss, *scheme)] for scheme in schemes], axis=0) for loss in LOSSES)
         all_above(finding, runs, [difference(*losses, confidence=CONFIDENCE)], parts=3)
 
 
@@ -298,11 +298,11 @@ def improves(every: Sequence[Found], confirmed: Found | None) -> tuple[Found, In
     Without them both imbalances are looked at, and one is enough: the lowest interval has half of what is allowed.
     """
     if confirmed is not None and confirmed.profile == every[0].profile:
-        second, first = (confirmed.errors[one] for one in (Method(), at("batch", "constant")))
+        second, first = (confirmed.errors[method] for method in (Method(), at("batch", "constant")))
         return confirmed, difference(first, second, confidence=CONFIDENCE)
     gained = [comparison.mean(runs.errors[at("batch", "constant")] - runs.errors[Method()]) for runs in every]
     share = (1 - CONFIDENCE) / len(gained)
-    return every[0], min((interval(one, 1 - share) for one in gained), key=lambda one: one.high)
+    return every[0], min((interval(gain, 1 - share) for gain in gained), key=lambda gain: gain.high)
 
 
 def test_fresh_seeds_decide_alone_in_one_interval() -> None:

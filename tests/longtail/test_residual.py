@@ -54,9 +54,9 @@ def reference(blocks: int, width: int, channels: int, classes: int) -> nn.Sequen
 
 def loaded(network: nn.Sequential, tensors: dict[str, Tensor]) -> nn.Sequential:
     """The reference with our weights, taken layer after layer in the order of the network."""
-    convolutions = [one for one in network.modules() if isinstance(one, nn.Conv2d)]
+    convolutions = [module for module in network.modules() if isinstance(module, nn.Conv2d)]
     names = [name.removesuffix(".weight") for name in tensors if name.endswith(".weight") and name != "out.weight"]
-    norms = [network[1], *(norm for one in network.modules() if isinstance(one, Unit) for norm in one.norms)]
+    norms = [network[1], *(norm for module in network.modules() if isinstance(module, Unit) for norm in module.norms)]
     with torch.no_grad():
         for name, convolution, norm in zip(names, convolutions, norms, strict=True):
             convolution.weight.copy_(tensors[f"{name}.weight"])
@@ -80,7 +80,7 @@ def test_the_parameters_of_a_resnet_56_by_arithmetic() -> None:
     assert sum(t.numel() for name, t in tensors.items() if not name.endswith(RUNNING)) == body + 64 * 100 + 100
     # 6 n + 2 layers with weights.
     assert sum(name.endswith(".weight") for name in tensors) == 56
-    assert sum(one.numel() for one in reference(9, 16, 3, 100).parameters()) == body + 64 * 100 + 100
+    assert sum(tensor.numel() for tensor in reference(9, 16, 3, 100).parameters()) == body + 64 * 100 + 100
 
 
 @pytest.mark.parametrize("blocks, side", [(1, 8), (3, 16), (9, 32)])
@@ -96,10 +96,10 @@ def test_scores_are_those_of_modules(blocks: int, side: int) -> None:
     x = torch.randn(5, 3, side, side, generator=source, dtype=torch.float64)
     for training in (True, False):  # the second with the means and variances that the first has moved
         network.train(training)
-        ours, theirs = scores(tensors, x, config, training)[0], network(x)
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-9)
-        ours.square().sum().backward()
-        theirs.square().sum().backward()
+        actual, expected = scores(tensors, x, config, training)[0], network(x)
+        torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+        actual.square().sum().backward()
+        expected.square().sum().backward()
         first = network[0]
         assert isinstance(first, nn.Conv2d)
         torch.testing.assert_close(tensors["first.weight"].grad, first.weight.grad, rtol=1e-7, atol=1e-9)
@@ -110,10 +110,10 @@ def test_the_contrastive_loss_has_cosines() -> None:
     config = replace(TINY, methods=(Method("contrastive"),))
     tensors = initial(config, 1, 3)
     x = torch.randn(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
-    found = scores(tensors, x, config)
-    assert found.abs().max() <= 1 + 1e-6
+    cosines = scores(tensors, x, config)
+    assert cosines.abs().max() <= 1 + 1e-6
     tensors["out.weight"] *= torch.tensor([1.0, 5.0, 0.1])
-    torch.testing.assert_close(scores(tensors, x, config), found)
+    torch.testing.assert_close(scores(tensors, x, config), cosines)
 
 
 def test_the_first_weights() -> None:
@@ -132,8 +132,8 @@ def test_pictures_are_cut_out_and_mirrored() -> None:
     picture = torch.arange(1, 10).view(1, 1, 3, 3)
     padded = nn.functional.pad(picture, (4,) * 4).repeat(4, 1, 1, 1)
     corners = torch.tensor([[4, 3, 8, 4], [4, 5, 4, 6]])
-    found = residual.cut_out(padded, corners, torch.tensor([False, False, False, True]))
-    assert found[:, 0].tolist() == [
+    cuts = residual.cut_out(padded, corners, torch.tensor([False, False, False, True]))
+    assert cuts[:, 0].tolist() == [
         [[1, 2, 3], [4, 5, 6], [7, 8, 9]],
         [[0, 0, 0], [2, 3, 0], [5, 6, 0]],  # a row above, a column to the right
         [[0, 0, 0]] * 3,
@@ -160,19 +160,19 @@ def test_a_step_sees_standardised_pictures_cut_anew_each_epoch(data: Labelled, m
     assert (plain.mean().item(), plain.std().item()) == pytest.approx((0, 1), abs=1e-3)
     # Some are whole, and most are not; each has lost some border or is one of the pictures, mirrored or not.
     whole = [(x.flip(-1) if turned else x) for x in torch.cat(seen) for turned in (False, True)]
-    kept = sum(any(torch.equal(one, other) for other in plain) for one in whole)
+    kept = sum(any(torch.equal(cut, other) for other in plain) for cut in whole)
     assert 0 < kept < 20
     first, second = torch.cat(seen[:4]), torch.cat(seen[4:])
-    assert sum(any(torch.equal(one, other) for other in first) for one in second) < 10  # of 162 cuts of a picture
+    assert sum(any(torch.equal(cut, other) for other in first) for cut in second) < 10  # of 162 cuts of a picture
 
 
 def test_it_learns(data: Labelled) -> None:
-    found = train(replace(TINY, epochs=12, width=8), data)
-    assert found.arrays["errors"].shape == (1, 4)
-    assert found.arrays["errors"].mean() == found.metrics["error"] < 0.5  # of 0.75 by chance
-    assert found.arrays["counts"].tolist() == [40, 20, 10, 5]
-    assert found.history["epoch"].tolist() == list(range(12))
-    assert found.history["train_loss"][-1] < found.history["train_loss"][0] / 2
+    result = train(replace(TINY, epochs=12, width=8), data)
+    assert result.arrays["errors"].shape == (1, 4)
+    assert result.arrays["errors"].mean() == result.metrics["error"] < 0.5  # of 0.75 by chance
+    assert result.arrays["counts"].tolist() == [40, 20, 10, 5]
+    assert result.history["epoch"].tolist() == list(range(12))
+    assert result.history["train_loss"][-1] < result.history["train_loss"][0] / 2
 
 
 def test_each_network_of_a_stack_is_as_if_alone(data: Labelled) -> None:
@@ -211,12 +211,12 @@ def test_seeds_differ_and_methods_share_what_is_random(data: Labelled) -> None:
 
 
 def test_ties_at_the_top_are_errors(data: Labelled) -> None:
-    one = Learner(TINY, data)
-    one.parameters["out.weight"].data.zero_()
+    model = Learner(TINY, data)
+    model.parameters["out.weight"].data.zero_()
     pictures = data.test[:4]
-    assert one.errors(pictures, np.array([0, 1, 2, 2])).tolist() == [[1, 1, 1, 0]]  # no picture of class 3
-    one.parameters["out.bias"].data[..., 2] = 1.0
-    assert one.errors(pictures, np.array([0, 1, 2, 2])).tolist() == [[1, 1, 0, 0]]
+    assert model.errors(pictures, np.array([0, 1, 2, 2])).tolist() == [[1, 1, 1, 0]]  # no picture of class 3
+    model.parameters["out.bias"].data[..., 2] = 1.0
+    assert model.errors(pictures, np.array([0, 1, 2, 2])).tolist() == [[1, 1, 0, 0]]
 
 
 def test_the_published_schedule() -> None:
@@ -226,8 +226,8 @@ def test_the_published_schedule() -> None:
 
 
 def test_the_task_reads_its_data() -> None:
-    found = residual.train(replace(TINY, epochs=1))
-    assert found.arrays["counts"].tolist() == images.counts("digits", "exp").tolist()
+    result = residual.train(replace(TINY, epochs=1))
+    assert result.arrays["counts"].tolist() == images.counts("digits", "exp").tolist()
     ours, halves = images.published("digits", "step"), images.load("digits", "step")
     assert np.array_equal(ours.train, halves.train)
 
@@ -250,15 +250,15 @@ def test_its_pictures_are_those_that_the_small_network_sees_halved(monkeypatch: 
 
 def test_the_tail_that_is_ready_made_serves() -> None:
     try:
-        found = images.published("cifar-100-lt", "exp")
+        published = images.published("cifar-100-lt", "exp")
     except datasets.DataError as error:
         pytest.skip(str(error))
-    assert found.train.shape == (10_847, 32, 32, 3)
-    assert found.test.shape == (10_000, 32, 32, 3)
-    assert np.array_equal(found.counts, images.counts("cifar-100", "exp"))
+    assert published.train.shape == (10_847, 32, 32, 3)
+    assert published.test.shape == (10_000, 32, 32, 3)
+    assert np.array_equal(published.counts, images.counts("cifar-100", "exp"))
     # Each of its pictures is one of the training pictures, of its class, as the small network sees them halved.
     every = datasets.read("cifar-100-small")
     assert isinstance(every, Labelled)
-    known = {(own.tobytes(), label) for own, label in zip(every.train, every.train_labels.tolist(), strict=True)}
-    halves = labelled.halved(found.train[::50])
-    assert all((own.tobytes(), int(y)) in known for own, y in zip(halves, found.train_labels[::50], strict=True))
+    known = {(image.tobytes(), label) for image, label in zip(every.train, every.train_labels.tolist(), strict=True)}
+    halves = labelled.halved(published.train[::50])
+    assert all((half.tobytes(), int(y)) in known for half, y in zip(halves, published.train_labels[::50], strict=True))

@@ -43,11 +43,11 @@ def test_each_method_is_as_if_alone(data: Labelled) -> None:
 
 
 def test_it_learns(data: Labelled) -> None:
-    found = train(replace(TINY, epochs=20, hidden=16, filters=20), data)
-    balanced = found.arrays["errors"].mean(1)
+    result = train(replace(TINY, epochs=20, hidden=16, filters=20), data)
+    balanced = result.arrays["errors"].mean(1)
     assert (balanced[:6] < 0.5).all()  # of 0.75 by chance
-    assert found.arrays["counts"].tolist() == [40, 20, 10, 5]
-    assert found.metrics["error"] == pytest.approx(balanced.mean())
+    assert result.arrays["counts"].tolist() == [40, 20, 10, 5]
+    assert result.metrics["error"] == pytest.approx(balanced.mean())
 
 
 def learner(data: Labelled, **changes: float) -> Learner:
@@ -57,33 +57,33 @@ def learner(data: Labelled, **changes: float) -> Learner:
 
 
 def test_gradients_are_clipped_method_by_method(data: Labelled) -> None:
-    one = learner(data, clip=2.0)
+    model = learner(data, clip=2.0)
     count, hidden = len(METHODS), TINY.hidden
     length = torch.arange(1, count + 1).float()
-    for name, tensor in one.parameters.items():
+    for name, tensor in model.parameters.items():
         grad = torch.zeros_like(tensor)
-        own = grad.view(*grad.shape[:-1], count, hidden).movedim(-2, 0) if name.startswith("hidden") else grad
+        by_method = grad.view(*grad.shape[:-1], count, hidden).movedim(-2, 0) if name.startswith("hidden") else grad
         # Each method's gradient has four entries of half its length, one in each tensor.
         for s in range(count):
-            own[(s, *(0,) * (own.ndim - 1))] = length[s] / 2
+            by_method[(s, *(0,) * (by_method.ndim - 1))] = length[s] / 2
         tensor.grad = grad
-    one.clip()
-    weight = one.parameters["out_weight"].grad
+    model.clip()
+    weight = model.parameters["out_weight"].grad
     assert weight is not None
     assert weight[:, 0, 0].tolist() == pytest.approx([min(n, 2.0) / 2 for n in length.tolist()])
-    bias = one.parameters["hidden_bias"].grad
+    bias = model.parameters["hidden_bias"].grad
     assert bias is not None
     assert bias.view(count, hidden)[:, 0].tolist() == pytest.approx([min(n, 2.0) / 2 for n in length.tolist()])
 
 
 def test_ties_at_the_top_are_errors(data: Labelled) -> None:
-    one = learner(data)
-    for tensor in one.parameters.values():
+    model = learner(data)
+    for tensor in model.parameters.values():
         tensor.data.zero_()
-    one.parameters["out_bias"].data[0, 0, 2] = 1.0
-    found = one.errors(torch.zeros(4, 40), torch.tensor([0, 1, 2, 2]))
-    assert found[0].tolist() == [1, 1, 0, 0]  # a class without test pictures has no error
-    assert found[1].tolist() == [1, 1, 1, 0]
+    model.parameters["out_bias"].data[0, 0, 2] = 1.0
+    errors = model.errors(torch.zeros(4, 40), torch.tensor([0, 1, 2, 2]))
+    assert errors[0].tolist() == [1, 1, 0, 0]  # a class without test pictures has no error
+    assert errors[1].tolist() == [1, 1, 1, 0]
 
 
 def test_too_few_pictures_or_a_class_without_any(data: Labelled) -> None:
@@ -130,31 +130,31 @@ def test_the_data_of_the_smoke_profile() -> None:
 
 
 def test_both_imbalances_take_about_as_many_steps() -> None:
-    for profile, there in (("smoke", []), ("cpu", []), ("cpu", ["cifar-100-small"])):
-        chosen, plan = grids.chosen(profile, there)
+    for profile, available in (("smoke", []), ("cpu", []), ("cpu", ["cifar-100-small"])):
+        chosen, plan = grids.chosen(profile, available)
         stacks = grids.configs(chosen, plan)
         exp, step = stacks[0], stacks[plan.seeds]
         assert (exp.imbalance, step.imbalance) == ("exp", "step")
-        steps = [one.epochs * (int(images.counts(chosen, one.imbalance).sum()) // one.batch) for one in (exp, step)]
+        steps = [run.epochs * (int(images.counts(chosen, run.imbalance).sum()) // run.batch) for run in (exp, step)]
         assert 0.8 < steps[0] / steps[1] < 1.25
-        assert [one.methods for one in grids.forecasts(chosen, plan)] == [exp.methods, exp.methods]
+        assert [run.methods for run in grids.forecasts(chosen, plan)] == [exp.methods, exp.methods]
 
 
 def test_what_confirms_has_seeds_that_no_other_run_has() -> None:
     source, plan = grids.chosen("cpu", ["cifar-100-small"])
     asked = grids.confirmation(source, plan)
-    used = {one.seed for name in ("cpu", "paper") for s, p in grids.PLANS[name].items() for one in grids.configs(s, p)}
-    assert len(asked) == len({one.seed for one in asked} - used) == 20
+    used = {run.seed for name in ("cpu", "paper") for s, p in grids.PLANS[name].items() for run in grids.configs(s, p)}
+    assert len(asked) == len({run.seed for run in asked} - used) == 20
     first = grids.configs(source, plan)[0]
-    for one in asked:  # the very training of the others, of two of their methods
-        assert isinstance(one, Stack)
-        assert replace(one, methods=first.methods, seed=0) == first
-        assert one.methods == (Method(), Method("softmax", "batch", "constant", 32))
+    for run in asked:  # the very training of the others, of two of their methods
+        assert isinstance(run, Stack)
+        assert replace(run, methods=first.methods, seed=0) == first
+        assert run.methods == (Method(), Method("softmax", "batch", "constant", 32))
     assert grids.confirmation(*grids.chosen("paper", ["cifar-100"])) == ()
 
 
 @pytest.mark.parametrize(
-    "there, small, photographs",
+    "available, small, photographs",
     [
         ("", "digits", ""),
         ("cifar-100-small", "cifar-100-small", ""),
@@ -162,9 +162,9 @@ def test_what_confirms_has_seeds_that_no_other_run_has() -> None:
         ("cifar-100-small cifar-100-lt cifar-100", "cifar-100", "cifar-100"),
     ],
 )
-def test_paper_trains_the_paper_s_network_with_figure_1_alone(there: str, small: str, photographs: str) -> None:
+def test_paper_trains_the_paper_s_network_with_figure_1_alone(available: str, small: str, photographs: str) -> None:
     def asked(profile: str, task: Task[Any]) -> list[Job]:
-        return [job for job in grids.GRIDS["longtail"](profile, there.split().__contains__) if job.task is task]
+        return [job for job in grids.GRIDS["longtail"](profile, available.split().__contains__) if job.task is task]
 
     stacks, networks = (asked("paper", task) for task in (training.train, residual.train))
     expected = {(small, imbalance, 49) for imbalance in grids.IMBALANCES}
@@ -182,9 +182,9 @@ def test_paper_trains_the_paper_s_network_with_figure_1_alone(there: str, small:
 
 
 def test_errors_are_gathered_by_imbalance_and_method() -> None:
-    one, other = Method(), Method(weighting="equalised")
-    stacks = [replace(TINY, methods=(one, other), imbalance="step", seed=seed) for seed in (0, 1)]
+    plain, equalised = Method(), Method(weighting="equalised")
+    stacks = [replace(TINY, methods=(plain, equalised), imbalance="step", seed=seed) for seed in (0, 1)]
     tables = [np.arange(6).reshape(2, 3), np.arange(6, 12).reshape(2, 3)]
-    found = grids.gathered(zip(stacks, tables, strict=True))
-    assert found["step"][one].tolist() == [[0, 1, 2], [6, 7, 8]]
-    assert found["step"][other].tolist() == [[3, 4, 5], [9, 10, 11]]
+    errors = grids.gathered(zip(stacks, tables, strict=True))
+    assert errors["step"][plain].tolist() == [[0, 1, 2], [6, 7, 8]]
+    assert errors["step"][equalised].tolist() == [[3, 4, 5], [9, 10, 11]]

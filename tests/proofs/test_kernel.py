@@ -53,14 +53,14 @@ def proved(names: tuple[str, ...], folder: Path) -> None:
     module = names[0].split(".")[0]
     text = (PROOFS / f"{module}.v").read_text("utf-8")
     assert not re.search(r"\b(Admitted|admit|Axiom|Parameter|Conjecture|Hypothesis|Variable)\b", text)
-    own = {name.split(".")[1]: STATEMENTS[name] for name in names}
-    asked = "".join(f"Check {one}.\nPrint Assumptions {one}.\n" for one in own)
+    statements = {name.split(".")[1]: STATEMENTS[name] for name in names}
+    asked = "".join(f"Check {theorem}.\nPrint Assumptions {theorem}.\n" for theorem in statements)
     (folder / f"{module}.v").write_text(f"{text}\n{asked}")
     printed = coq(folder / f"{module}.v")
-    for one, statement in own.items():
-        assert f"{one} : {statement} Axioms:" in " ".join(printed.split()), printed
+    for theorem, statement in statements.items():
+        assert f"{theorem} : {statement} Axioms:" in " ".join(printed.split()), printed
     named = {line.split()[0] for line in printed.splitlines() if line[:1].strip()}  # types are indented
-    assert named <= {"Axioms:", *own, *AXIOMS}
+    assert named <= {"Axioms:", *statements, *AXIOMS}
 
 
 @with_coq
@@ -82,16 +82,16 @@ def test_info_nce_never_exceeds_log_n(tmp_path: Path) -> None:
 
 
 @with_coq
-@pytest.mark.parametrize("right,wrong,said", [
+@pytest.mark.parametrize("right,wrong,message", [
     ("<= / rank target others.", "<= / (1 + rank target others).", "Error"),
     ("Lemma rank_at_least_one", "Axioms rank_at_least_one : forall x y, 1 <= rank x y. Lemma spare", "rank_at_least"),
 ])  # fmt: skip
 def test_what_is_false_or_assumed_is_refused(
-    right: str, wrong: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    right: str, wrong: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ranking.v").write_text((PROOFS / "ranking.v").read_text("utf-8").replace(right, wrong))
     monkeypatch.setattr(f"{__name__}.PROOFS", tmp_path)
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=message):
         proved(("ranking.reciprocal_rank",), tmp_path)
 
 

@@ -56,10 +56,10 @@ def test_at_least_r_terms_are_as_large_and_the_scores_determine_what_is_left() -
 def test_the_partition_for_any_number_of_classes() -> None:
     # Induction over the order: a class put before i adds its a_j - a_i >= 0 and raises r by one; one put after it
     # adds a_j > 0. Symbolic: epsilon' - epsilon in both cases.
-    rest, own, other, r = sp.symbols("rest own other r", positive=True)
-    epsilon = rest + own - r * own
-    assert sp.simplify((rest + other + own - (r + 1) * own) - epsilon - (other - own)) == 0
-    assert sp.simplify((rest + other + own - r * own) - epsilon - other) == 0
+    rest, label, other, r = sp.symbols("rest label other r", positive=True)
+    epsilon = rest + label - r * label
+    assert sp.simplify((rest + other + label - (r + 1) * label) - epsilon - (other - label)) == 0
+    assert sp.simplify((rest + other + label - r * label) - epsilon - other) == 0
     assert epsilon.subs({rest: 0, r: 1}) == 0  # it begins with i alone
 
 
@@ -168,19 +168,19 @@ def test_uniform_labels_bound_the_log_rank_of_the_first_relevant_item() -> None:
 @settings(max_examples=60, deadline=None)
 def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.DataObject) -> None:
     relevant = data.draw(st.lists(st.booleans(), min_size=len(values), max_size=len(values)))
-    assume(any(relevant) and all(z > -inf for z, own in zip(values, relevant, strict=True) if own))
-    z, own = batch(values), torch.tensor([relevant])
-    loss = functional.listnet(z, own, reduction="none")
-    size = own.sum(-1)
+    assume(any(relevant) and all(z > -inf for z, flag in zip(values, relevant, strict=True) if flag))
+    z, mask = batch(values), torch.tensor([relevant])
+    loss = functional.listnet(z, mask, reduction="none")
+    size = mask.sum(-1)
     for ties in ("expected", "pessimistic", "optimistic"):
-        rr = ranking.reciprocal_rank(z, own, ties=ties).item()
+        rr = ranking.reciprocal_rank(z, mask, ties=ties).item()
         assert exp(-loss.item()) <= rr * (1 + FLOAT)
         # least_rr holds for each order; the mean over orders of 1/r cannot be less than the worst order's.
         assert ranking.least_rr(loss, size).item() <= rr * (1 + 1e-6)
-        assert ranking.ndcg(z, own, ties=ties).item() >= ranking.least_ndcg(loss).item() * (1 - FLOAT)
+        assert ranking.ndcg(z, mask, ties=ties).item() >= ranking.least_ndcg(loss).item() * (1 - FLOAT)
         assert ranking.least_ndcg(loss).item() >= exp(-loss.item()) * (1 - FLOAT)
-    marginal = functional.marginal(z, own).item()
-    first = 1 / ranking.reciprocal_rank(z, own, ties="pessimistic").item()
+    marginal = functional.marginal(z, mask).item()
+    first = 1 / ranking.reciprocal_rank(z, mask, ties="pessimistic").item()
     assert marginal >= log(1 + (first - 1) / sum(relevant)) * (1 - FLOAT) - 1e-15
     assert marginal <= loss.item() * (1 + FLOAT) + 1e-15
 
@@ -188,13 +188,13 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
 def test_the_marginal_loss_is_no_bound() -> None:
     # F2: a negative just above two relevant items. The loss tends to log(3/2), the first relevant item is second.
     z = torch.tensor([[0.01, 0.0, 0.0]], dtype=torch.float64)
-    own = torch.tensor([[False, True, True]])
-    loss = functional.marginal(z, own).item()
+    relevant = torch.tensor([[False, True, True]])
+    loss = functional.marginal(z, relevant).item()
     assert loss == pytest.approx(log(1 + exp(0.01) / 2))
     assert round(loss, 3) == 0.409
     assert log(3 / 2) < loss < log(2)
-    assert ranking.reciprocal_rank(z, own, ties="optimistic").item() == 1 / 2
-    assert functional.listnet(z, own).item() >= log(2)
+    assert ranking.reciprocal_rank(z, relevant, ties="optimistic").item() == 1 / 2
+    assert functional.listnet(z, relevant).item() >= log(2)
 
 
 def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
@@ -206,8 +206,8 @@ def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
                 assert p <= 1 / (1 + Q(first - 1, size))
     # Attained where the negatives before and all relevant items tie: (R)/(R + r - 1).
     z = torch.tensor([[0.0] * 7 + [-inf]], dtype=torch.float64)
-    own = torch.tensor([[False] * 4 + [True] * 3 + [False]])
-    assert functional.marginal(z, own).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
+    mask = torch.tensor([[False] * 4 + [True] * 3 + [False]])
+    assert functional.marginal(z, mask).item() == pytest.approx(log(1 + 4 / 3), rel=1e-14)
 
 
 @pytest.mark.claim("sumexp-first-rank", shows="statement", evidence="exact")
@@ -223,10 +223,10 @@ def test_the_first_rank_that_several_relevant_items_allow() -> None:
     # Attained where the r - 1 negatives ahead and all R relevant items tie.
     for size, first in (*((1, first) for first in range(1, 6)), (3, 1), (3, 5), (19, 2)):
         z = torch.zeros(1, size + first - 1, dtype=torch.float64)
-        own = torch.arange(size + first - 1).unsqueeze(0) >= first - 1
-        found = ranking.least_rr(functional.listnet(z, own, reduction="none"), own.sum(-1)).item()
-        assert found == pytest.approx(1 / first, rel=1e-14)
-        assert ranking.reciprocal_rank(z, own, ties="pessimistic").item() == pytest.approx(1 / first)
+        mask = torch.arange(size + first - 1).unsqueeze(0) >= first - 1
+        rr = ranking.least_rr(functional.listnet(z, mask, reduction="none"), mask.sum(-1)).item()
+        assert rr == pytest.approx(1 / first, rel=1e-14)
+        assert ranking.reciprocal_rank(z, mask, ties="pessimistic").item() == pytest.approx(1 / first)
     assert ranking.least_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
     assert ranking.least_rr(torch.tensor([inf]), torch.tensor([1])).item() == 0
 
@@ -274,27 +274,27 @@ def test_the_sharper_bound_of_ndcg_is_convex() -> None:
 def hull(c: float, metric: Callable[[int], float], classes: int) -> float:
     """The least mean metric of a mixture of the ranks 1..classes whose mean log rank is at most c: a linear program."""
     ranks = range(1, classes + 1)
-    found = linprog(
+    result = linprog(
         [metric(r) for r in ranks],
         A_ub=[[log(r) for r in ranks]],
         b_ub=[c],
         A_eq=[[1.0] * classes],
         b_eq=[1.0],
     )
-    assert found.status == 0
-    return float(found.fun)
+    assert result.status == 0
+    return float(result.fun)
 
 
 @pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("c", [0.0, 0.35, log(2), 1.0, log(3), 2.5, log(40), 9.0])
 def test_promises_are_the_hull_of_the_points_by_a_linear_program(c: float) -> None:
     n = 40
-    found = {
+    promises = {
         lambda r: 1 / r: ranking.least_rr(c, classes=n),
         lambda r: 1 / log2(1 + r): ranking.least_ndcg(c, classes=n),
         lambda r: float(r <= 7): ranking.least_recall(c, 7),
     }
-    for metric, promise in found.items():
+    for metric, promise in promises.items():
         assert promise.item() == pytest.approx(hull(c, metric, n), abs=1e-9)
 
 
@@ -332,16 +332,16 @@ def test_every_promise_is_kept_to_the_last_digit_by_some_scores(c: float, size: 
     r = max(1, int(exp(c) * (1 + 1e-12)) - size + 1)
     share = (c - log(size + r - 1)) / log((size + r) / (size + r - 1))
     z = torch.full((2, 24), -inf, dtype=torch.float64)
-    own = torch.zeros(2, 24, dtype=torch.bool)
+    relevant = torch.zeros(2, 24, dtype=torch.bool)
     for i, rank in enumerate((r, r + 1)):
         z[i, : size + rank - 1] = 0
-        own[i, :size] = True
+        relevant[i, :size] = True
     of = torch.tensor([1 - share, share], dtype=torch.float64)
-    assert (functional.listnet(z, own, reduction="none") @ of).item() == pytest.approx(c, rel=1e-12)
-    rr = ranking.reciprocal_rank(z, own, ties="pessimistic") @ of
+    assert (functional.listnet(z, relevant, reduction="none") @ of).item() == pytest.approx(c, rel=1e-12)
+    rr = ranking.reciprocal_rank(z, relevant, ties="pessimistic") @ of
     assert ranking.least_rr(c, size).item() == pytest.approx(rr.item(), rel=1e-12)
     if size == 1:
-        ndcg = ranking.ndcg(z, own, ties="pessimistic") @ of
+        ndcg = ranking.ndcg(z, relevant, ties="pessimistic") @ of
         assert ranking.least_ndcg(c).item() == pytest.approx(ndcg.item(), rel=1e-12)
 
 
@@ -355,8 +355,8 @@ def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
     assert ranking.recall(z, gains > 0, 10).item() == 0.5 < ranking.least_recall(c, 10).item()
     assert ranking.recall(z, gains, 10).item() == 0.999 >= ranking.least_recall(c, 10).item()
     for k in (1, 2, 1000):  # with 0/1 gains it is the usual recall
-        own = gains > 0
-        assert ranking.recall(z, own.double(), k).item() == ranking.recall(z, own, k).item()
+        relevant = gains > 0
+        assert ranking.recall(z, relevant.double(), k).item() == ranking.recall(z, relevant, k).item()
 
 
 @pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
@@ -365,28 +365,28 @@ def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
 def test_means_over_queries_keep_every_bound(seed: int, k: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     z = (3 * torch.randn(6, 8, generator=generator)).round().double()
-    own = torch.rand(6, 8, generator=generator) < 0.3
-    own[:, 0] |= ~own.any(-1)
-    gains = own * torch.randint(1, 5, (6, 8), generator=generator)
-    graded, c = functional.listnet(z, gains), functional.listnet(z, own)
-    mrr = ranking.mean_reciprocal_rank(z, own, ties="pessimistic")
+    relevant = torch.rand(6, 8, generator=generator) < 0.3
+    relevant[:, 0] |= ~relevant.any(-1)
+    gains = relevant * torch.randint(1, 5, (6, 8), generator=generator)
+    graded, c = functional.listnet(z, gains), functional.listnet(z, relevant)
+    mrr = ranking.mean_reciprocal_rank(z, relevant, ties="pessimistic")
     assert mrr >= ranking.least_rr(c) - 1e-12
-    assert ranking.ndcg(z, own, ties="pessimistic").mean() >= ranking.least_ndcg(c) - 1e-12
+    assert ranking.ndcg(z, relevant, ties="pessimistic").mean() >= ranking.least_ndcg(c) - 1e-12
     assert ranking.ndcg(z, gains, ties="pessimistic").mean() >= ranking.least_ndcg(graded) - 1e-12
-    assert ranking.recall(z, own, k, ties="pessimistic").mean() >= ranking.least_recall(c, k) - 1e-12
+    assert ranking.recall(z, relevant, k, ties="pessimistic").mean() >= ranking.least_recall(c, k) - 1e-12
     assert ranking.recall(z, gains, k, ties="pessimistic").mean() >= ranking.least_recall(graded, k) - 1e-12
-    few = int(own.sum(-1).min())
+    few = int(relevant.sum(-1).min())
     assert mrr >= ranking.least_rr(c, few) - 1e-12
-    assert ranking.mean_reciprocal_rank(z, own, ties="pessimistic") >= ranking.least_rr(graded) - 1e-12
+    assert ranking.mean_reciprocal_rank(z, relevant, ties="pessimistic") >= ranking.least_rr(graded) - 1e-12
 
 
 def test_least_recall_is_attained() -> None:
     # A share s of the queries has its label just beyond place k, by a tie of k + 1; all others are certain.
     k, s = 4, 0.25
     z = torch.tensor([[0.0] * 5, *[[0.0] + [-inf] * 4] * 3], dtype=torch.float64)
-    own = torch.tensor([[True] + [False] * 4] * 4)
-    c = functional.listnet(z, own)
-    assert ranking.recall(z, own, k, ties="pessimistic").mean().item() == 1 - s
+    relevant = torch.tensor([[True] + [False] * 4] * 4)
+    c = functional.listnet(z, relevant)
+    assert ranking.recall(z, relevant, k, ties="pessimistic").mean().item() == 1 - s
     assert ranking.least_recall(c, k).item() == pytest.approx(1 - s, rel=1e-14)
 
 
@@ -419,8 +419,8 @@ def test_the_minimiser_of_the_loss_need_not_maximise_mrr() -> None:
     assert sp.simplify(sp.diff(loss, t, 2) - second) == 0
     for value, mrr in ((-0.1, Q(2, 3)), (0.1, Q(5, 6))):
         z = torch.tensor([[value, 0.0], [value, 0.0], [-10 * value, 0.0]], dtype=torch.float64)
-        own = torch.tensor([[True, False]] * 3)
-        assert ranking.mean_reciprocal_rank(z, own).item() == pytest.approx(float(mrr), rel=1e-14)
+        relevant = torch.tensor([[True, False]] * 3)
+        assert ranking.mean_reciprocal_rank(z, relevant).item() == pytest.approx(float(mrr), rel=1e-14)
 
 
 def test_possible_ranks_are_all_possible() -> None:
@@ -469,8 +469,8 @@ def test_equal_on_the_training_data_and_opposite_on_the_test_data() -> None:
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=7, unique=True), st.data())
 @settings(max_examples=60, deadline=None)
 def test_metrics_move_only_where_the_order_does(scores: list[int], data: st.DataObject) -> None:
-    own = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)).filter(any))
-    z, relevant = torch.tensor([scores]), torch.tensor([own])
+    flags = data.draw(st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)).filter(any))
+    z, relevant = torch.tensor([scores]), torch.tensor([flags])
     # Integers are at least 1 apart: scaled by 5 and moved by at most 2 the order stays, and so does every metric.
     moves = data.draw(st.lists(st.integers(-2, 2), min_size=len(scores), max_size=len(scores)))
     moved = 5 * z + torch.tensor([moves])
@@ -481,10 +481,10 @@ def test_metrics_move_only_where_the_order_does(scores: list[int], data: st.Data
 
 
 def test_metrics_jump_at_a_tie() -> None:
-    own = torch.tensor([[True, False]])
+    relevant = torch.tensor([[True, False]])
     for delta, rr in ((-1e-9, 1 / 2), (0.0, (1 + 1 / 2) / 2), (1e-9, 1)):
         z = torch.tensor([[1.0 + delta, 1.0]], dtype=torch.float64)
-        assert ranking.reciprocal_rank(z, own).item() == rr
+        assert ranking.reciprocal_rank(z, relevant).item() == rr
 
 
 @pytest.mark.claim("ranking-margin-losses", shows="correction", evidence="proof")
@@ -505,9 +505,9 @@ def test_cosface_and_guarded_arcface_bound_the_rank_by_cosines(seed: int, scale:
     cosine = 2 * torch.rand(4, 6, generator=generator, dtype=torch.float64) - 1
     cosine[0, 0], cosine[1, 0] = -1, 1
     labels = torch.tensor([0, 0, 2, 3])
-    own = cosine.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+    label_cosine = cosine.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
     log_rank = ranking.rank(cosine, labels, ties="pessimistic").log()
-    for lowered in (torch.full((4,), margin, dtype=torch.float64), functional.arcface_margin(own, margin)):
+    for lowered in (torch.full((4,), margin, dtype=torch.float64), functional.arcface_margin(label_cosine, margin)):
         assert (lowered >= -1e-15).all()
         loss = functional.pairwise_margin(scale * cosine, labels, (scale * lowered).unsqueeze(-1), reduction="none")
         plain = functional.cross_entropy(scale * cosine, labels, reduction="none")

@@ -17,8 +17,8 @@ def test_the_law_of_the_sampled_rank_by_enumeration(replacement: bool) -> None:
         expected = np.zeros(4)
         for drawn in draws:
             expected[sum(j < rank - 1 for j in drawn)] += 1 / len(draws)
-        found = rank_law(np.array([rank]), 6, 3, replacement=replacement)[0]
-        assert np.allclose(found, expected, atol=1e-12)
+        law = rank_law(np.array([rank]), 6, 3, replacement=replacement)[0]
+        assert np.allclose(law, expected, atol=1e-12)
 
 
 def test_another_sampler_by_enumeration() -> None:
@@ -50,8 +50,8 @@ def test_the_true_metrics_lie_between_the_ends() -> None:
 
 def test_a_sampled_recall_of_one_says_little() -> None:
     """All among the first 10 of 101: the true rank may be 1; recall@10 of 10^5 classes is open from 0 to 1."""
-    found = {name: (low, high) for name, low, high in fitting({"recall@10": 0.9}, 10**5, 100).true}
-    low, high = found["recall@10"]
+    intervals = {name: (low, high) for name, low, high in fitting({"recall@10": 0.9}, 10**5, 100).true}
+    low, high = intervals["recall@10"]
     assert low < 0.01
     assert high > 0.85
 
@@ -59,8 +59,8 @@ def test_a_sampled_recall_of_one_says_little() -> None:
 def test_the_best_rank_is_one_of_those_that_are_looked_at_among_however_many_classes() -> None:
     """Not one of 100 candidates scores higher, for whatever example: it may be that none of the classes does."""
     for classes in (100, 2001, 10**5):
-        found = {name: high for name, _, high in fitting({"recall@1": 1.0}, classes, 100).true}
-        assert found == pytest.approx(dict.fromkeys(found, 1.0), abs=1e-9)
+        highest = {name: high for name, _, high in fitting({"recall@1": 1.0}, classes, 100).true}
+        assert highest == pytest.approx(dict.fromkeys(highest, 1.0), abs=1e-9)
 
 
 def every_case(q: list[float]) -> tuple[list[float], list[int]]:
@@ -83,9 +83,9 @@ def test_no_set_has_a_share_beyond_the_ends_and_some_have_the_ends(q: list[float
     shares, ranks = every_case(q)
     above, best, worst = _shares(np.array(q), np.arange(1, 6))
     for rank in range(1, 6):
-        mine = [share for share, r in zip(shares, ranks, strict=True) if r == rank]
+        possible = [share for share, r in zip(shares, ranks, strict=True) if r == rank]
         allowed = above[(best <= rank) & (rank <= worst)]
-        assert [allowed.min(), allowed.max()] == pytest.approx([min(mine), max(mine)], abs=1e-12)
+        assert [allowed.min(), allowed.max()] == pytest.approx([min(possible), max(possible)], abs=1e-12)
 
 
 @pytest.mark.parametrize("q", LAWS[:2])
@@ -94,7 +94,7 @@ def test_candidates_by_popularity_leave_open_what_enumeration_finds(q: list[floa
     shares, ranks = every_case(q)
     seen = drawn_rank_law(np.array(shares), 4)
     mean = seen @ metric("recall@2", np.arange(1, 6))
-    found = {name: ends for name, *ends in fitting({"recall@2": 0.8}, 5, 4, law=np.array(q), tolerance=1e-3).true}
+    intervals = {name: ends for name, *ends in fitting({"recall@2": 0.8}, 5, 4, law=np.array(q), tolerance=1e-3).true}
     for name in ("recall@1", "mrr", "ndcg"):
         cost = metric(name, np.array(ranks))
         ends = [
@@ -103,9 +103,9 @@ def test_candidates_by_popularity_leave_open_what_enumeration_finds(q: list[floa
             ).fun
             for sign in (1, -1)
         ]  # fmt: skip
-        assert found[name][0] <= ends[0] + 1e-9
-        assert ends[1] <= found[name][1] + 1e-9
-        assert found[name] == pytest.approx(ends, abs=0.06)  # shares between two sets are thought to occur
+        assert intervals[name][0] <= ends[0] + 1e-9
+        assert ends[1] <= intervals[name][1] + 1e-9
+        assert intervals[name] == pytest.approx(ends, abs=0.06)  # shares between two sets are thought to occur
 
 
 def test_no_population_is_refused_and_its_metrics_lie_between_the_ends() -> None:
@@ -124,8 +124,8 @@ def test_no_population_is_refused_and_its_metrics_lie_between_the_ends() -> None
 def test_a_uniform_law_of_ones_own_is_uniform() -> None:
     """The ends with a law that is uniform are those without; for no others is the rank all that matters."""
     shown = {"recall@10": 0.7, "mrr": 0.4}
-    own = fitting(shown, 3000, 100, law=np.full(3000, 1 / 3000))
-    for (name, *ends), (other, *uniform) in zip(own.true, fitting(shown, 3000, 100).true, strict=True):
+    explicit = fitting(shown, 3000, 100, law=np.full(3000, 1 / 3000))
+    for (name, *ends), (other, *uniform) in zip(explicit.true, fitting(shown, 3000, 100).true, strict=True):
         assert name == other
         assert ends == pytest.approx(uniform, abs=1e-6)
 
@@ -133,9 +133,9 @@ def test_a_uniform_law_of_ones_own_is_uniform() -> None:
 def test_classes_that_are_never_candidates_may_all_stand_above() -> None:
     """Three of ten are drawn: whoever beats them all has a true rank from 1 to 1 + 7, or 1 + 6 if it is not drawn."""
     law = np.array([0.5, 0.3, 0.2] + [0.0] * 7)
-    found = {name: ends for name, *ends in fitting({"recall@1": 1.0}, 10, 400, law=law, tolerance=1e-12).true}
-    assert found["mrr"] == pytest.approx([1 / 8, 1.0], abs=1e-9)
-    assert found["recall@1"] == pytest.approx([0.0, 1.0], abs=1e-9)
+    intervals = {name: ends for name, *ends in fitting({"recall@1": 1.0}, 10, 400, law=law, tolerance=1e-12).true}
+    assert intervals["mrr"] == pytest.approx([1 / 8, 1.0], abs=1e-9)
+    assert intervals["recall@1"] == pytest.approx([0.0, 1.0], abs=1e-9)
 
 
 def test_popular_candidates_hide_the_rare_ones_above() -> None:
@@ -151,8 +151,8 @@ def test_popular_candidates_hide_the_rare_ones_above() -> None:
 
 def test_everything_seen_leaves_nothing_open() -> None:
     """With all negatives as candidates, none twice, the sampled metric is the true one."""
-    found = fitting({"recall@10": 0.3}, 50, 49, replacement=False, tolerance=1e-9)
-    _, low, high = found.true[1]
+    fit = fitting({"recall@10": 0.3}, 50, 49, replacement=False, tolerance=1e-9)
+    _, low, high = fit.true[1]
     assert [low, high] == pytest.approx([0.3, 0.3], abs=1e-6)
 
 

@@ -70,15 +70,15 @@ def test_every_container_means_the_same(container: str, case: Any, ties: Ties, s
     scores, relevant, gone = case
     table, names = torch.from_numpy(scores), list(BY_ORDER)
     chunks = Chunks(lambda start, stop: table[:, start:stop], scores.shape[1], size)
-    own, exclude = CONTAINERS[container](relevant), CONTAINERS[container](gone)
-    own = own if hasattr(own, "tocsr") or isinstance(own, Labels) else Labels(ragged(relevant))
+    labels, exclude = CONTAINERS[container](relevant), CONTAINERS[container](gone)
+    labels = labels if hasattr(labels, "tocsr") or isinstance(labels, Labels) else Labels(ragged(relevant))
     left = [[i for i in range(scores.shape[1]) if not row[i]] for row in gone]
     mask, odd = torch.from_numpy(~gone), gone & (np.arange(scores.shape[1]) % 2 > 0)
     cases: list[tuple[Any, Any, dict[str, Any]]] = [
-        *((table, of, {"exclude": exclude}) for of in (torch.from_numpy(relevant), relevant * 1.0, own)),
-        (chunks, own, {"exclude": exclude}),
+        *((table, of, {"exclude": exclude}) for of in (torch.from_numpy(relevant), relevant * 1.0, labels)),
+        (chunks, labels, {"exclude": exclude}),
         (table, relevant, {"mask": mask}),
-        (table, own, {"mask": mask | torch.from_numpy(odd), "exclude": CONTAINERS[container](odd)}),
+        (table, labels, {"mask": mask | torch.from_numpy(odd), "exclude": CONTAINERS[container](odd)}),
     ]
     alone = [name for name in names if name.startswith("reciprocal")]  # a way of its own
     values = [ranking.evaluate(*of, asked, ties=ties, **options) for *of, options in cases for asked in (names, alone)]
@@ -87,7 +87,7 @@ def test_every_container_means_the_same(container: str, case: Any, ties: Ties, s
             over_orders(name, row[kept], rel[kept].tolist(), int(rel[kept].sum()), ties)
             for row, rel, kept in zip(scores, relevant, left, strict=True)
         ]
-        assert all(found[name].tolist() == pytest.approx(wanted) for found in values if name in found)
+        assert all(metrics[name].tolist() == pytest.approx(wanted) for metrics in values if name in metrics)
     label = [int(np.flatnonzero(rel & ~out)[0]) for rel, out in zip(relevant, gone, strict=True)]
     by_mask = ranking.rank(table, label, ties=ties, mask=mask)
     for given in (table, chunks):
@@ -100,13 +100,13 @@ def test_lists_of_another_system(case: Any, ties: Ties, scored: bool) -> None:
     """Items that were retrieved, in any order and with padding; what was not retrieved counts in the ideal alone."""
     scores, relevant, gone = case
     order = np.argsort(-scores, axis=-1, kind="stable")
-    found = np.where(np.take_along_axis(gone, order, -1), -1, order)  # what is "gone" was not retrieved
+    items = np.where(np.take_along_axis(gone, order, -1), -1, order)  # what is "gone" was not retrieved
     given = np.take_along_axis(scores, order, -1) if scored else None
-    retrieved, names = Retrieved(found, given), list(BY_ORDER)
+    retrieved, names = Retrieved(items, given), list(BY_ORDER)
     values = ranking.evaluate(retrieved, Labels(ragged(relevant)), names, ties=ties)
     for name in names:
         wanted = []
-        for row, rel, listed in zip(scores, relevant, found, strict=True):
+        for row, rel, listed in zip(scores, relevant, items, strict=True):
             kept = [int(item) for item in listed if item >= 0]
             at = row[kept] if scored else -np.arange(len(kept))
             wanted.append(over_orders(name, at, [bool(rel[item]) for item in kept], int(rel.sum()), ties))
@@ -150,8 +150,8 @@ def test_gains_of_jagged_lists() -> None:
     # The ideal order has the gain 2 first; the second list has its item in place 3.
     wanted = [(1 + 2 / log2(3)) / (2 + 1 / log2(3)), 1 / log2(4)]
     others = gains, [[2.0, 1.0], [1.0]], [[2.0, 1.0], [1.0, 0.0]]
-    for own in (Labels(items, gains), *(Labels(padded, of) for of in others)):
-        assert ranking.ndcg(scores, own).tolist() == pytest.approx(wanted)
+    for labels in (Labels(items, gains), *(Labels(padded, of) for of in others)):
+        assert ranking.ndcg(scores, labels).tolist() == pytest.approx(wanted)
     with pytest.raises(ValueError, match="list 0 has 1 items and 2 gains"):
         ranking.ndcg(scores, Labels([[1], [2, 0]], gains))
 
@@ -185,11 +185,11 @@ def test_several_metrics_are_each_metric() -> None:
     gains = csr_array((np.arange(1.0, 3 * LISTS + 1), (np.repeat(np.arange(LISTS), 3), relevant)), (LISTS, ITEMS))
     names = ["recall@3", "recall@10", "ndcg", "ndcg@5", "precision@3", "average_precision", "reciprocal_rank", "dcg@2"]
     for ties in ("expected", "pessimistic", "optimistic"):
-        found = ranking.evaluate(scores, gains, names, ties=ties)  # type: ignore[arg-type]
+        metrics = ranking.evaluate(scores, gains, names, ties=ties)  # type: ignore[arg-type]
         for name in names:
             metric, _, k = name.partition("@")
             alone = getattr(ranking, metric)(scores, gains, *([int(k)] if k else []), ties=ties)
-            assert found[name].tolist() == pytest.approx(alone.tolist(), rel=1e-14)
+            assert metrics[name].tolist() == pytest.approx(alone.tolist(), rel=1e-14)
     dense = ranking.evaluate(scores, torch.from_numpy(gains.toarray()), names)
     assert dense["ndcg"].tolist() == pytest.approx(ranking.ndcg(scores, gains).tolist(), rel=1e-14)
     for metric, message in (

@@ -80,21 +80,21 @@ def test_the_reciprocal_rank_at_k_counts_k_places(ties: Ties, beside: list[str])
     relevant[:, 0] |= ~relevant.any(1)
     for right in (relevant, ranking.Labels([row.nonzero().flatten() for row in relevant])):
         names = [f"reciprocal_rank@{k}" for k in (1, 2, 7, 60)]
-        found = ranking.evaluate(scores, right, [*names, *beside], ties=ties)
-        least, *_, most = (found[name] for name in names)
+        metrics = ranking.evaluate(scores, right, [*names, *beside], ties=ties)
+        least, *_, most = (metrics[name] for name in names)
         assert torch.allclose(least, ranking.precision(scores, right, 1, ties=ties), rtol=1e-12)
         assert torch.allclose(most, ranking.reciprocal_rank(scores, right, ties=ties), rtol=1e-12)
-        assert all((found[a] <= found[b] + 1e-15).all() for a, b in pairwise(names))
+        assert all((metrics[a] <= metrics[b] + 1e-15).all() for a, b in pairwise(names))
         alone = ranking.evaluate(scores, right, names[1:2], ties=ties)[names[1]]
-        assert torch.equal(alone, found[names[1]])
+        assert torch.equal(alone, metrics[names[1]])
 
 
 def test_lists_without_a_relevant_or_retrieved_item() -> None:
     """With gains or scores, all lists empty, the shapes did not fit."""
     none = ranking.Labels([[], []], gains=[[], []])
     assert ranking.ndcg(torch.zeros(2, 3), none, empty=0).tolist() == [0, 0]
-    found = ranking.Retrieved([[], []], [[], []])
-    assert ranking.recall(found, ranking.Labels([[1], []]), 2, empty=0.5).tolist() == [0, 0.5]
+    retrieved = ranking.Retrieved([[], []], [[], []])
+    assert ranking.recall(retrieved, ranking.Labels([[1], []]), 2, empty=0.5).tolist() == [0, 0.5]
 
 
 # Against libraries
@@ -129,10 +129,10 @@ def test_without_ties_trec_eval_says_the_same(seed: int) -> None:
     scores = rng.permuted(np.tile(np.arange(30.0), (20, 1)), axis=1) - 10
     relevant = rng.random((20, 30)) < 0.2
     relevant[:, 0] |= ~relevant.any(1)
-    theirs = trec(scores, relevant, [f"d{i:02}" for i in range(30)])
+    expected = trec(scores, relevant, [f"d{i:02}" for i in range(30)])
     for name, metric in OURS.items():
-        ours = metric(torch.from_numpy(scores), torch.from_numpy(relevant))
-        assert np.allclose(ours.numpy(), [values[name] for values in theirs], rtol=1e-12, atol=0)
+        actual = metric(torch.from_numpy(scores), torch.from_numpy(relevant))
+        assert np.allclose(actual.numpy(), [values[name] for values in expected], rtol=1e-12, atol=0)
 
 
 def test_with_ties_trec_eval_follows_the_names_and_averages_to_the_expected_value() -> None:
@@ -157,8 +157,8 @@ def test_scikit_learn_takes_the_expected_ndcg_but_another_average_precision(seed
     assert ranking.ndcg(s, r).mean().item() == pytest.approx(ndcg_score(relevant, scores), rel=1e-12)
     assert ranking.ndcg(s, r, 3).mean().item() == pytest.approx(ndcg_score(relevant, scores, k=3), rel=1e-12)
     free = torch.from_numpy(rng.permuted(np.tile(np.arange(8.0), (3, 1)), axis=1))
-    own = label_ranking_average_precision_score(relevant, free.numpy())
-    assert ranking.average_precision(free, r).mean().item() == pytest.approx(own, rel=1e-12)
+    expected = label_ranking_average_precision_score(relevant, free.numpy())
+    assert ranking.average_precision(free, r).mean().item() == pytest.approx(expected, rel=1e-12)
 
 
 def test_scikit_learns_label_ranking_gives_every_tied_item_the_last_place() -> None:
@@ -201,7 +201,7 @@ def test_half_precision_ties_what_double_precision_orders() -> None:
 def test_an_empty_batch() -> None:
     scores, relevant = torch.zeros(0, 5), torch.zeros(0, 5, dtype=torch.bool)
     for ties in RULES:
-        assert all(found.shape == (0,) for found in ranking.evaluate(scores, relevant, [*BY_ORDER], ties=ties).values())
+        assert all(value.shape == (0,) for value in ranking.evaluate(scores, relevant, [*BY_ORDER], ties=ties).values())
     assert ranking.rank(scores, torch.zeros(0, dtype=torch.long)).shape == (0,)
     with pytest.raises(ValueError, match="the batch is empty, so it has no mean reciprocal rank"):
         ranking.mean_reciprocal_rank(scores, relevant)

@@ -68,20 +68,20 @@ def cases(draw: st.DrawFn) -> Case:
 @pytest.fixture(params=["as they are", "counted", "searched", "sorted", "row by row"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Lists this short would all go the same way; each must serve."""
-    some, few, rows = {
+    least, few, rows = {
         "as they are": (16, 2, 1 << 20),
         "counted": (1, 1 << 20, 1 << 20),
         "searched": (1, 0, 1 << 20),
         "sorted": (1 << 20, 0, 1 << 20),
         "row by row": (1, 2, 1),
     }[request.param]
-    for module, name, value in ((places, "SOME", some), (_counting, "FEW", few), (places, "ROWS_AT_ONCE", rows)):
+    for module, name, value in ((places, "SOME", least), (_counting, "FEW", few), (places, "ROWS_AT_ONCE", rows)):
         monkeypatch.setattr(module, name, value)
     return str(request.param)
 
 
-def close(found: Tensor, wanted: Tensor) -> bool:
-    return found.dtype == torch.float64 and found.shape == wanted.shape and torch.allclose(found, wanted, 1e-13, 1e-14)
+def close(value: Tensor, wanted: Tensor) -> bool:
+    return value.dtype == torch.float64 and value.shape == wanted.shape and torch.allclose(value, wanted, 1e-13, 1e-14)
 
 
 @pytest.mark.usefixtures("way")
@@ -93,8 +93,8 @@ def test_a_matrix_gives_what_the_transparent_metrics_give(case: Case, ties: Ties
     reciprocal = ranking.reciprocal_rank(scores, relevant, ties=ties, mask=mask)
     assert close(reciprocal, transparent.reciprocal_rank(scores, relevant, ties, mask))
     for name in ("reciprocal_rank", "precision", "average_precision"):  # of gains, what gains more than 0
-        [found] = ranking.evaluate(scores, gains, [f"{name}@{k}"], ties=ties, mask=mask).values()
-        assert close(found, getattr(ranking, name)(scores, relevant, k, ties=ties, mask=mask))
+        [actual] = ranking.evaluate(scores, gains, [f"{name}@{k}"], ties=ties, mask=mask).values()
+        assert close(actual, getattr(ranking, name)(scores, relevant, k, ties=ties, mask=mask))
     for metric, slow, of in (
         (ranking.recall, transparent.recall, relevant),
         (ranking.recall, transparent.recall, gains),
@@ -105,9 +105,9 @@ def test_a_matrix_gives_what_the_transparent_metrics_give(case: Case, ties: Ties
         (ranking.ndcg, transparent.ndcg, relevant),
     ):
         for places_that_count in {k, last}:
-            found = metric(scores, of, places_that_count, ties=ties, mask=mask)
+            actual = metric(scores, of, places_that_count, ties=ties, mask=mask)
             wanted = slow(scores, of, places_that_count, ties, mask)
-            assert close(found, wanted), (metric.__name__, found, wanted)
+            assert close(actual, wanted), (metric.__name__, actual, wanted)
 
 
 @pytest.mark.usefixtures("way")
@@ -152,9 +152,9 @@ def test_labels_by_hand() -> None:
     labels = Labels([[1, 3], [3]])
     assert ranking.recall(scores, labels, 2).tolist() == [(1 + 1 / 2) / 2, 0.0]
     assert ranking.reciprocal_rank(scores, labels).tolist() == [1.0, 1 / 4]
-    found = ranking.ndcg(scores, Labels(torch.tensor([[1, 3], [-1, 3]]), torch.tensor([[1.0, 3.0], [9.0, 2.0]])))
+    ndcg = ranking.ndcg(scores, Labels(torch.tensor([[1, 3], [-1, 3]]), torch.tensor([[1.0, 3.0], [9.0, 2.0]])))
     dcg, best = 1 + 3 * (1 / log2(3) + 1 / log2(4)) / 2, 3 + 1 / log2(3)
-    assert found.tolist() == pytest.approx([dcg / best, 1 / log2(5)])
+    assert ndcg.tolist() == pytest.approx([dcg / best, 1 / log2(5)])
 
 
 def test_lists_of_any_kind_keep_all_digits_of_their_gains() -> None:
@@ -183,8 +183,8 @@ def test_arrays_are_as_good_as_tensors_and_lists_are_named() -> None:
     masked = ranking.reciprocal_rank(scores, relevant, mask=mask)
     assert torch.equal(ranking.reciprocal_rank(scores.numpy(), relevant.numpy(), mask=mask.numpy()), masked)
     assert torch.equal(ranking.ranks(scores.numpy()), ranking.ranks(scores))
-    for own in ([0, 1, 2], np.array([0, 1, 2], dtype=np.int32)):
-        assert torch.equal(ranking.rank(scores.numpy(), own), ranking.rank(scores, torch.arange(3)))
+    for labels in ([0, 1, 2], np.array([0, 1, 2], dtype=np.int32)):
+        assert torch.equal(ranking.rank(scores.numpy(), labels), ranking.rank(scores, torch.arange(3)))
     with pytest.raises(
         ValueError, match=r"relevant is list; it must be .* \(lists of relevant items are ranking.Labels\)"
     ):
@@ -279,8 +279,8 @@ def test_wrong_chunks() -> None:
     with pytest.raises(ValueError, match="a score of list 1 is NaN"):
         ranking.ndcg(Chunks(lambda start, stop: torch.tensor([[0.0], [nan]]), 3, 1), labels)
     good = Chunks(lambda start, stop: GOOD[:, start:stop], 3, 2)
-    found = ranking.Retrieved([[0, 1], [1, 2]])
-    for scores, called, fix in ((good, "chunks of scores", "the score -inf"), (found, "retrieved items", "padding")):
+    lists = ranking.Retrieved([[0, 1], [1, 2]])
+    for scores, called, fix in ((good, "chunks of scores", "the score -inf"), (lists, "retrieved items", "padding")):
         for metric in (ranking.ndcg, ranking.reciprocal_rank):
             with pytest.raises(ValueError, match=f"{called} take no matrix of what is relevant: give Labels, or a sp"):
                 metric(scores, GOOD.bool())

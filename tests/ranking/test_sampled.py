@@ -54,8 +54,8 @@ def subset_loss(n: int, m: int, s: int) -> float:
 @pytest.mark.parametrize("replacement", [True, False])
 def test_hits_by_rational_probabilities(n: int, m: int, s: int, replacement: bool) -> None:
     law = [float(p) for p in law_of_hits(n, m, s, replacement)]
-    found = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement).item()
-    assert found == pytest.approx(sum(p * log1p(3 * k) for k, p in enumerate(law)), rel=1e-13)
+    loss = ranking.hit_losses(n, m, 3.0, torch.tensor([s]), replacement=replacement).item()
+    assert loss == pytest.approx(sum(p * log1p(3 * k) for k, p in enumerate(law)), rel=1e-13)
     # Log factorials left eight digits of the law of 10^8 classes, and took minutes for 10^15.
     assert rank_law(np.array([1 + s]), 1 + n, m, replacement=replacement)[0] == pytest.approx(law, rel=1e-12, abs=0)
 
@@ -150,13 +150,13 @@ def test_the_proof_of_that_theorem_step_by_step() -> None:
     # 4. So with a positive falling factor k the integral is at least k(t*) times the integral without it.
     nodes = torch.linspace(-14, 5, 4001, dtype=F64).exp()  # dt/t has equal steps in log t
     weight = 2.0 ** (1 / 0.3) - 1
-    one = (-nodes).exp() - (0.7 + 0.3 * (-weight * nodes).exp())
+    excess = (-nodes).exp() - (0.7 + 0.3 * (-weight * nodes).exp())
     factor = (-nodes).exp() + 0.7 + 0.3 * (-weight * nodes).exp()
-    sign = torch.sign(one)
+    sign = torch.sign(excess)
     assert (sign[1:] < sign[:-1]).sum() == 1
     star = factor[int((sign > 0).nonzero().max())]
     step = 19 / 4000
-    single, pair = (((-nodes).exp() * f * step).sum() for f in (one, one * factor))
+    single, pair = (((-nodes).exp() * f * step).sum() for f in (excess, excess * factor))
     assert abs(single.item()) < 1e-5  # the least weight: E log(1 + W) = log 2 to the last digit of the range cut off
     assert pair >= star * single
     assert pair.item() == pytest.approx(0.09 * log(1 + 2 * weight) + 0.42 * log(1 + weight) - log(3), abs=1e-5)
@@ -237,12 +237,12 @@ def test_a_single_loss_is_often_near_zero() -> None:
 
 def test_least_constant_weights() -> None:
     cases = [(3, 2), (4, 2), (4, 3)]
-    found = {(n, m): ranking.log_least_weight(torch.tensor(1 / n, dtype=F64), m).exp().item() for n, m in cases}
-    assert [round(w, 3) for w in found.values()] == [2.138, 3.491, 1.870]
+    weights = {(n, m): ranking.log_least_weight(torch.tensor(1 / n, dtype=F64), m).exp().item() for n, m in cases}
+    assert [round(w, 3) for w in weights.values()] == [2.138, 3.491, 1.870]
     # (3, 2): one hit with probability 4/9, two with 1/9.
-    w = found[3, 2]
+    w = weights[3, 2]
     assert 4 / 9 * log(1 + w) + 1 / 9 * log(1 + 2 * w) == pytest.approx(log(2), rel=1e-12)
-    for (n, m), w in found.items():
+    for (n, m), w in weights.items():
         assert ranking.deficits(n, m, w, torch.arange(n + 1)).max() < 1e-12
         assert ranking.deficits(n, m, 0.999 * w, torch.tensor(1)) > 0
         assert ranking.worst_set(sampled.draws([1 / n] * n, m, [w] * n)).deficit < 1e-12
@@ -265,13 +265,13 @@ def test_one_draw_and_subsets_need_a_power_of_two() -> None:
 
 
 def test_additive_constants() -> None:
-    found = {(n, m): ranking.additive_constant(n, m) for n, m in ((100, 10), (1000, 100), (1000, 10))}
-    assert [round(c.constant, 3) for c in found.values()] == [0.769, 0.782, 2.208]
-    for (n, m), (constant, rank) in found.items():
+    constants = {(n, m): ranking.additive_constant(n, m) for n, m in ((100, 10), (1000, 100), (1000, 10))}
+    assert [round(c.constant, 3) for c in constants.values()] == [0.769, 0.782, 2.208]
+    for (n, m), (constant, rank) in constants.items():
         loss = ranking.hit_losses(n, m, n / m, torch.tensor(rank - 1)).item()
         assert loss + constant == pytest.approx(log(rank), rel=1e-12)
     # Without replacement a little less.
-    assert ranking.additive_constant(100, 10, replacement=False).constant < found[100, 10].constant
+    assert ranking.additive_constant(100, 10, replacement=False).constant < constants[100, 10].constant
 
 
 def test_additive_constant_of_a_million_classes() -> None:
@@ -327,9 +327,9 @@ def test_a_law_that_looks_at_the_scores_bounds_their_rank_and_no_others(m: int) 
     full = functional.cross_entropy(f[None], torch.tensor([0])).item()
     assert mean_loss(f) == pytest.approx(full, rel=1e-12)
     assert mean_loss(f) >= log(ranking.rank(f[None], torch.tensor([0])).item())
-    for one in range(4):  # the same law, held fixed, at a tie with one negative: rank 2, less than log 2
+    for negative in range(4):  # the same law, held fixed, at a tie with one negative: rank 2, less than log 2
         tie = torch.full((5,), -60.0, dtype=F64)
-        tie[[0, one + 1]] = 0
+        tie[[0, negative + 1]] = 0
         assert mean_loss(tie) < log(2) - 0.01
 
 
@@ -407,9 +407,9 @@ def test_least_losses_rise_with_the_rank_and_stay_below_their_means(n: int, m: i
 def test_least_weights_at_the_ends() -> None:
     q = torch.tensor([1.0, 1e-12, 0.3], dtype=F64)
     for m in (1, 7, 1000):
-        found = ranking.log_least_weight(q, m)
-        assert found.isfinite().all()
-        assert found[0].item() == pytest.approx(-log(m), abs=1e-12)  # surely drawn m times
+        log_weights = ranking.log_least_weight(q, m)
+        assert log_weights.isfinite().all()
+        assert log_weights[0].item() == pytest.approx(-log(m), abs=1e-12)  # surely drawn m times
     assert ranking.log_least_weight(q, 1)[1].item() == pytest.approx(log(2) * 1e12)
     assert ranking.log_least_weight(q[:0], 3).shape == (0,)
     assert ranking.hit_losses(5, 2, 1.0, torch.zeros(0, dtype=torch.long)).shape == (0,)

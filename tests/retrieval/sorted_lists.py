@@ -24,9 +24,9 @@ def judge(
     relevant = relevant & (counts > 0)
     of, label = relevant.nonzero()
     rank = (scores[of] >= scores[of, label][:, None]).sum(1)
-    some = relevant.any(1)
-    plain = [precision(scores[some], relevant[some], k, np.ones(len(counts)))[0].mean() for k in PRECISIONS]
-    scored = [precision(scores[some], relevant[some], k, worth) for k in PRECISIONS]
+    labelled = relevant.any(1)
+    plain = [precision(scores[labelled], relevant[labelled], k, np.ones(len(counts)))[0].mean() for k in PRECISIONS]
+    scored = [precision(scores[labelled], relevant[labelled], k, worth) for k in PRECISIONS]
     return {
         "counts": counts,
         "pairs": relevant.sum(0),

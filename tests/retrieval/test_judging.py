@@ -30,12 +30,12 @@ def test_places_by_hand() -> None:
 
 def test_what_is_cut_off_stays_beyond() -> None:
     scores = torch.zeros(1, 100)
-    own = np.arange(7)
-    reach, place = ranks(scores, np.zeros(7, np.int64), own, np.ones(7), 5)
+    labels = np.arange(7)
+    reach, place = ranks(scores, np.zeros(7, np.int64), labels, np.ones(7), 5)
     # All 100 tie, and 12 scores are looked up: 93 others come first, which these need not know.
     assert reach.min() > 5
     assert place.min() > 5
-    reach, place = ranks(scores, np.zeros(7, np.int64), own, np.ones(7), 100)
+    reach, place = ranks(scores, np.zeros(7, np.int64), labels, np.ones(7), 100)
     assert sorted(place.tolist()) == [94, 95, 96, 97, 98, 99, 100]
 
 
@@ -48,16 +48,16 @@ def test_recall_leaves_out_what_is_known_by_hand(monkeypatch: pytest.MonkeyPatch
     learner = Mock(device="cpu", scores=lambda rows: scores[torch.from_numpy(rows)].clone())
     part = Part(csr_array(np.ones((3, 1), np.float32)), csr_array(wanted))
     # Without label 0 the first example has 1 first, and 2 third, as it ties; the second has 0 second, behind 1.
-    found = [judging.recall(learner, part, csr_array(known), k) for k in (1, 2, 3)]
-    assert found == pytest.approx([1 / 3, 2 / 3, 1])
+    recalls = [judging.recall(learner, part, csr_array(known), k) for k in (1, 2, 3)]
+    assert recalls == pytest.approx([1 / 3, 2 / 3, 1])
 
 
 def random_scores(seed: int, labels: int, falls: float) -> tuple[Extreme, Tensor]:
     """Examples of 0 to 8 labels, some of which do not occur in training; whole scores, few of which tie at the top."""
     source = np.random.default_rng(seed)
-    own = source.random((40, labels)) < source.random((40, 1)) * 8 / labels
+    tested = source.random((40, labels)) < source.random((40, 1)) * 8 / labels
     trained = np.arange(30)[:, None] < source.integers(0, 30, labels)
-    train, test = (Part(csr_array(np.ones((len(one), 1), np.float32)), csr_array(one)) for one in (trained, own))
+    train, test = (Part(csr_array(np.ones((len(mask), 1), np.float32)), csr_array(mask)) for mask in (trained, tested))
     return Extreme(train, test), torch.from_numpy(source.geometric(falls, (40, labels))).float()
 
 
@@ -69,12 +69,12 @@ def test_it_counts_as_sorted_lists_do(labels: int, falls: float, at_once: int, m
     monkeypatch.setattr(judging, "bag", lambda part, rows, device: rows)
     learner = Mock(device="cpu", scores=lambda rows: scores[torch.from_numpy(rows)])
     worth = 1 / judging.propensities(torch.from_numpy(data.counts), 30).numpy()
-    ours = judge(learner, data)
-    theirs = sorted_lists.judge(scores.numpy(), data.test.labels.toarray(), data.counts, worth)
-    assert ours.keys() == theirs.keys()
-    assert theirs["precision"][-1] > 0
-    for name, values in theirs.items():
-        np.testing.assert_allclose(ours[name], values, rtol=1e-12, err_msg=name)
+    actual = judge(learner, data)
+    expected = sorted_lists.judge(scores.numpy(), data.test.labels.toarray(), data.counts, worth)
+    assert actual.keys() == expected.keys()
+    assert expected["precision"][-1] > 0
+    for name, values in expected.items():
+        np.testing.assert_allclose(actual[name], values, rtol=1e-12, err_msg=name)
 
 
 def test_examples_without_a_label_that_counts_are_refused_before_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,15 +88,15 @@ CONFIDENCE = intervals.family_confidence("retrieval")
 
 def all_above(finding: State, runs: Found, differences: Sequence[Interval]) -> None:
     """State what decides whether all lie above zero."""
-    one = intervals.all_above(differences, grids.ALIKE).interval
-    finding(one, (0, None), margin=grids.ALIKE, data="delicious", **runs.stated)
+    decisive = intervals.all_above(differences, grids.ALIKE).interval
+    finding(decisive, (0, None), margin=grids.ALIKE, data="delicious", **runs.stated)
 
 
 def falls(runs: Found, methods: Sequence[Method]) -> list[Interval]:
     """By how much recall falls from head to torso, and from torso to tail."""
     return [
-        paired(runs.at_ten(one, more), runs.at_ten(one, less), CONFIDENCE)
-        for one in methods
+        paired(runs.at_ten(method, more), runs.at_ten(method, less), CONFIDENCE)
+        for method in methods
         for more, less in pairwise(GROUPS)
     ]
 

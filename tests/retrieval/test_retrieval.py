@@ -29,9 +29,9 @@ def test_the_list_of_the_most_frequent_labels_by_hand() -> None:
 def test_propensities_by_hand() -> None:
     # N = 100, A = 0.55, B = 1.5: C = (log 100 - 1) 2.5^0.55 = 5.967; N_l = 10: 1 / (1 + C 11.5^-0.55) = 0.391
     c = (math.log(100) - 1) * 2.5**0.55
-    found = judging.propensities(torch.tensor([10, 0, 10**9]), 100)
-    assert found.tolist() == pytest.approx([1 / (1 + c * 11.5**-0.55), 1 / (1 + c * 1.5**-0.55), 1], rel=1e-3)
-    assert found[0].item() == pytest.approx(0.391, abs=1e-3)
+    propensities = judging.propensities(torch.tensor([10, 0, 10**9]), 100)
+    assert propensities.tolist() == pytest.approx([1 / (1 + c * 11.5**-0.55), 1 / (1 + c * 1.5**-0.55), 1], rel=1e-3)
+    assert propensities[0].item() == pytest.approx(0.391, abs=1e-3)
     with pytest.raises(ValueError, match="examples is 2; propensities need at least 3"):
         judging.propensities(torch.tensor([1]), 2)
 
@@ -52,9 +52,9 @@ def part(examples: int, seed: int) -> Part:
     x, y = np.zeros((examples, 40), np.float32), np.zeros((examples, 12), bool)
     prior = 0.8 ** np.arange(12)
     for i in range(examples):
-        own = source.choice(12, source.integers(1, 4), replace=False, p=prior / prior.sum())
-        y[i, own] = True
-        x[i, 3 * own + source.integers(3, size=len(own))] = 1
+        labels = source.choice(12, source.integers(1, 4), replace=False, p=prior / prior.sum())
+        y[i, labels] = True
+        x[i, 3 * labels + source.integers(3, size=len(labels))] = 1
         x[i, 36 + source.integers(4)] = 0.5
     return Part(csr_array(x), csr_array(y))
 
@@ -66,13 +66,13 @@ TINY = Config(width=8, epochs=2, batch=16, rates=(0.2,))
 
 @pytest.mark.parametrize("method", [Method(), Method("contrastive"), SAMPLED[0], SAMPLED[7], SAMPLED[10]])
 def test_it_learns(method: Method) -> None:
-    found = train(replace(TINY, method=method, width=16, epochs=12), DATA)
-    arrays = found.arrays
+    result = train(replace(TINY, method=method, width=16, epochs=12), DATA)
+    arrays = result.arrays
     assert arrays["pairs"].sum() == DATA.test.labels.nnz
     assert (arrays["found"][0] <= arrays["found"][1]).all()
     # By chance the first of twelve labels is right for fewer than 0.3.
     assert arrays["precision"][0] > 0.5
-    assert found.history["train_loss"][-1] < found.history["train_loss"][0]
+    assert result.history["train_loss"][-1] < result.history["train_loss"][0]
 
 
 @pytest.mark.parametrize("method", SAMPLED, ids=lambda method: method.name)
@@ -84,17 +84,17 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
     learner = Learner(replace(TINY, method=method), DATA.train, torch.from_numpy(DATA.counts), 0.2)
     before = learner.features.detach().clone(), learner.labels.detach().clone()
     rows = np.arange(16)
-    x, own = bag(DATA.train, learner.examples[rows]), learner.positives[:16]
+    x, labels = bag(DATA.train, learner.examples[rows]), learner.positives[:16]
     uniform = learner.draw(generator(0, "negatives"))
-    negatives = learner.negatives(own, uniform)
-    learner.losses(x.ids, x.values, x.starts, own, uniform).backward()  # type: ignore[no-untyped-call]
+    negatives = learner.negatives(labels, uniform)
+    learner.losses(x.ids, x.values, x.starts, labels, uniform).backward()  # type: ignore[no-untyped-call]
     assert learner.features.grad is not None
     assert learner.features.grad.is_sparse
     assert learner.labels.grad is not None
     assert learner.labels.grad.is_sparse
     with torch.sparse.check_sparse_tensor_invariants(False):
         learner.optimiser.step()
-    touched = set(own.tolist()) | set(negatives.ids.flatten().tolist())
+    touched = set(labels.tolist()) | set(negatives.ids.flatten().tolist())
     still = [row for row in range(12) if row not in touched]
     assert (learner.labels.detach()[still] == before[1][still]).all()
 
@@ -104,33 +104,33 @@ def test_a_sparse_step_is_the_dense_step_and_touches_no_other_row(
     if method.loss == "contrastive":
         h, rows_of_v = F.normalize(h, dim=1), F.normalize(v, dim=1)
     scores = h @ rows_of_v.T
-    weights = training.negative_weights(method, negatives, own, learner.log_prior).expand(16, -1).float()
-    pair = scores.gather(1, own.unsqueeze(1)).squeeze(1), scores[:, negatives.ids[0]]
-    hits = negatives.ids == own.unsqueeze(1)
+    weights = training.negative_weights(method, negatives, labels, learner.log_prior).expand(16, -1).float()
+    pair = scores.gather(1, labels.unsqueeze(1)).squeeze(1), scores[:, negatives.ids[0]]
+    hits = negatives.ids == labels.unsqueeze(1)
     if method.loss == "softmax":
         terms = (weights.log() + pair[1] - pair[0].unsqueeze(1)).masked_fill(hits, -math.inf)
         loss = torch.log1p(terms.exp().sum(1)).mean()
     else:
         loss = functional.decoupled(*pair, margins=functional.CONTRASTIVE, weights=weights, hits=hits)
-    for table, found in zip((e, v), (learner.features, learner.labels), strict=True):
+    for table, parameter in zip((e, v), (learner.features, learner.labels), strict=True):
         (slope,) = torch.autograd.grad(loss, table, retain_graph=True)
         wanted = table.detach() - 0.2 * slope / (slope.square().sqrt() + 1e-10)
         # The first step of Adagrad is the sign: where a slope is rounded to almost 0 that is no number to compare.
         sure = slope.abs() > 1e-7
-        assert torch.allclose(found.detach()[sure], wanted[sure], atol=1e-5)
+        assert torch.allclose(parameter.detach()[sure], wanted[sure], atol=1e-5)
 
 
 @pytest.mark.parametrize("method", [SAMPLED[1], SAMPLED[14]], ids=lambda method: method.name)
 def test_small_tables_have_dense_gradients_and_the_same_losses(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     config = replace(TINY, method=method)
-    found = []
+    losses = []
     for most in (training.WHOLE["cpu"], 0):
         monkeypatch.setattr(training, "WHOLE", {"cpu": most})
         learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts), 0.2)
-        found.append([learner.run_epoch().mean().item() for _ in range(2)])
+        losses.append([learner.run_epoch().mean().item() for _ in range(2)])
         assert learner.features.grad is not None
         assert learner.features.grad.is_sparse == (not most)
-    assert found[0] == pytest.approx(found[1], rel=1e-5)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 def test_hidden_units_begin_with_variance_one_however_many_features_an_example_has() -> None:
@@ -145,20 +145,20 @@ def test_hidden_units_begin_with_variance_one_however_many_features_an_example_h
 def test_hits_and_negatives_of_a_batch() -> None:
     config = replace(TINY, method=Method("softmax", "batch", "constant", 3))
     learner = Learner(config, DATA.train, torch.from_numpy(DATA.counts), 0.2)
-    own = torch.tensor([4, 5, 4, 7])
-    found = learner.negatives(own, learner.draw(generator(0, "negatives")))
-    assert found.ids.tolist() == [[4, 5, 4]]
-    assert found.hits.tolist() == [[True, False, True], [False, True, False], [True, False, True], [False] * 3]
+    labels = torch.tensor([4, 5, 4, 7])
+    negatives = learner.negatives(labels, learner.draw(generator(0, "negatives")))
+    assert negatives.ids.tolist() == [[4, 5, 4]]
+    assert negatives.hits.tolist() == [[True, False, True], [False, True, False], [True, False, True], [False] * 3]
     share = torch.from_numpy(DATA.counts / DATA.counts.sum())
-    assert found.log_q.exp().flatten().tolist() == pytest.approx(share[[4, 5, 4]].tolist())
+    assert negatives.log_q.exp().flatten().tolist() == pytest.approx(share[[4, 5, 4]].tolist())
 
 
 def test_a_bag_by_hand() -> None:
     features = csr_array(np.array([[0, 2, 0], [1, 0, 3], [0, 0, 0]], np.float32))
-    found = bag(Part(features, csr_array(np.ones((3, 1), bool))), np.array([1, 2, 0, 1]))
-    assert found.ids.tolist() == [0, 2, 1, 0, 2]
-    assert found.values.tolist() == [1, 3, 2, 1, 3]
-    assert found.starts.tolist() == [0, 2, 2, 3]
+    batch = bag(Part(features, csr_array(np.ones((3, 1), bool))), np.array([1, 2, 0, 1]))
+    assert batch.ids.tolist() == [0, 2, 1, 0, 2]
+    assert batch.values.tolist() == [1, 3, 2, 1, 3]
+    assert batch.starts.tolist() == [0, 2, 2, 3]
 
 
 def test_validation_pairs_are_a_tenth_of_the_training_pairs_and_none_is_trained_on() -> None:
@@ -198,10 +198,10 @@ def test_words_stand_in_and_are_foreseen() -> None:
     data = training.load("shakespeare")
     assert data.train.features.shape[1] == 400
     methods = (Method(), Method("softmax", "batch", "constant", 16))
-    found = outlook.predict(outlook.Outlook("shakespeare", methods)).arrays
+    arrays = outlook.predict(outlook.Outlook("shakespeare", methods)).arrays
     counts = data.counts[data.counts > 0]
     again = predict(Forecast(tuple(counts.tolist()), methods, "quantiles")).arrays
-    assert (found["counts"] == counts).all()
-    assert (found["group_offset"] == again["group_offset"]).all()
-    head, _, tail = found["group_offset"][1]
+    assert (arrays["counts"] == counts).all()
+    assert (arrays["group_offset"] == again["group_offset"]).all()
+    head, _, tail = arrays["group_offset"][1]
     assert head < 0 < tail  # constant weights of within-batch negatives take from the head

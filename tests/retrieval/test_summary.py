@@ -18,36 +18,36 @@ PAIRS = np.array([6, 3, 2, 1, 0])
 
 
 def test_groups_and_recall_by_hand() -> None:
-    own = summary.members(COUNTS)
+    groups = summary.members(COUNTS)
     # The 33 % quantile of 1, 4, 4, 9 is 3.97, the 66 % quantile 4; label 4 is in no training example, and in no group.
-    labels = {name: np.flatnonzero(which).tolist() for name, which in own.items()}
+    labels = {name: np.flatnonzero(which).tolist() for name, which in groups.items()}
     assert labels == {"head": [0], "torso": [1, 2], "tail": [3], "full": [0, 1, 2, 3]}
-    found = np.array([[3, 1, 0, 0, 0], [6, 2, 1, 1, 0]])
-    assert summary.recall(found, PAIRS, own["torso"]).tolist() == [1 / 5, 3 / 5]
-    assert summary.recall(found, PAIRS, own["full"]).tolist() == [4 / 12, 10 / 12]
+    counts = np.array([[3, 1, 0, 0, 0], [6, 2, 1, 1, 0]])
+    assert summary.recall(counts, PAIRS, groups["torso"]).tolist() == [1 / 5, 3 / 5]
+    assert summary.recall(counts, PAIRS, groups["full"]).tolist() == [4 / 12, 10 / 12]
     with pytest.raises(ValueError, match="1 labels without a test pair have no recall"):
-        summary.recall(found, PAIRS, np.arange(5) == 4)
+        summary.recall(counts, PAIRS, np.arange(5) == 4)
 
 
 def test_seeds_are_rows() -> None:
     first = {"counts": COUNTS, "pairs": PAIRS, "found": np.array([[3, 1, 0, 0, 0]] * 3)}
     first |= {"precision": np.array([0.5, 0.4, 0.3]), "propensity": np.array([0.2, 0.3, 0.4])}
     second = first | {"found": np.array([[6, 0, 0, 0, 0]] * 3)}
-    found = summary.summaries([(Method(), first), (Method("contrastive"), second), (Method(), second)])
-    assert list(found) == [Method(), Method("contrastive")]
-    assert found[Method()].recall["head"].tolist() == [[1 / 2] * 3, [1] * 3]
-    assert found[Method()].precision.tolist() == [[0.5, 0.4, 0.3]] * 2
-    assert found[Method("contrastive")].recall["full"].tolist() == [[1 / 2] * 3]
+    summaries = summary.summaries([(Method(), first), (Method("contrastive"), second), (Method(), second)])
+    assert list(summaries) == [Method(), Method("contrastive")]
+    assert summaries[Method()].recall["head"].tolist() == [[1 / 2] * 3, [1] * 3]
+    assert summaries[Method()].precision.tolist() == [[0.5, 0.4, 0.3]] * 2
+    assert summaries[Method("contrastive")].recall["full"].tolist() == [[1 / 2] * 3]
     untested = first | {"pairs": PAIRS * (COUNTS != 1)}  # no test pair has a label of the tail
     assert summary.summaries([(Method(), untested)])[Method()].recall.keys() == {"head", "torso", "full"}
 
 
 def test_one_list_for_all() -> None:
-    found = summary.by_frequency(COUNTS, PAIRS, (1, 2, 3))
+    recalls = summary.by_frequency(COUNTS, PAIRS, (1, 2, 3))
     # The labels 1 and 2 tie for the places two and three: both come third.
-    assert found["full"].tolist() == [6 / 12, 6 / 12, 11 / 12]
-    assert found["torso"].tolist() == [0, 0, 1]
-    assert found["tail"].tolist() == [0, 0, 0]
+    assert recalls["full"].tolist() == [6 / 12, 6 / 12, 11 / 12]
+    assert recalls["torso"].tolist() == [0, 0, 1]
+    assert recalls["tail"].tolist() == [0, 0, 0]
 
 
 def test_the_offset_that_propensities_ask_for() -> None:
@@ -69,7 +69,7 @@ def test_distance_by_hand() -> None:
 def test_the_best_order_is_that_of_the_weighted_marginals(weights: tuple[float, ...]) -> None:
     """Of an x whose sets of labels have these probabilities, every order of the labels is tried by the metrics."""
     sets = dict(zip(combinations(range(4), 2), (0.3, 0.05, 0.2, 0.15, 0.2, 0.1), strict=True))
-    relevant = np.array([[label in own for label in range(4)] for own in sets])
+    relevant = np.array([[label in labels for label in range(4)] for labels in sets])
     likely, worth = np.array(list(sets.values())), np.array(weights)
     marginal = likely @ relevant
     for k in (1, 2, 3):
@@ -84,7 +84,7 @@ def test_the_best_order_is_that_of_the_weighted_marginals(weights: tuple[float, 
 
 def test_the_cross_entropy_of_pairs_is_least_at_the_marginals() -> None:
     """The same sets, each label of a set a pair: the gradient of the expected loss is 0 at log P(y in Y)."""
-    relevant = torch.tensor([[label in own for label in range(4)] for own in combinations(range(4), 2)]).double()
+    relevant = torch.tensor([[label in labels for label in range(4)] for labels in combinations(range(4), 2)]).double()
     likely = torch.tensor([0.3, 0.05, 0.2, 0.15, 0.2, 0.1], dtype=torch.float64)
     marginal = likely @ relevant
     scores = marginal.log().requires_grad_()

@@ -14,9 +14,9 @@ def test_all_logits_that_fit_are_taken() -> None:
     """100 x 1000 logits and their gradient in float32 are 800,000 bytes."""
     assert choose(**GIVEN | {"memory": 800_000}).use == "the full softmax"
     assert choose(**GIVEN | {"memory": 800_000}).bytes == 800_000
-    found = choose(**GIVEN | {"memory": 799_999})
-    assert found.use == "negatives sampled by class counts; subtract log q from every logit, keep accidental hits"
-    assert found.bytes == 100 * 51 * 8
+    choice = choose(**GIVEN | {"memory": 799_999})
+    assert choice.use == "negatives sampled by class counts; subtract log q from every logit, keep accidental hits"
+    assert choice.bytes == 100 * 51 * 8
 
 
 def test_towers_have_the_batch_only() -> None:

@@ -29,12 +29,12 @@ def moments(outcomes: Iterable[tuple[Fraction, Fraction]]) -> tuple[Fraction, Fr
     return mean, sum((p * v * v for p, v in pairs), Fraction(0)) - mean**2
 
 
-def check(found: Estimate, reads: float, outcomes: Iterable[tuple[Fraction, Fraction]], rel: float = 1e-11) -> None:
+def check(estimate: Estimate, reads: float, outcomes: Iterable[tuple[Fraction, Fraction]], rel: float = 1e-11) -> None:
     mean, variance = moments(outcomes)
-    assert found.reads == pytest.approx(reads, rel=1e-15)
-    assert found.bias == pytest.approx(float(mean - F), rel=rel, abs=1e-15)
-    assert found.deviation == pytest.approx(math.sqrt(variance), rel=rel)
-    assert found.error == pytest.approx(math.sqrt(variance + (mean - F) ** 2), rel=rel)
+    assert estimate.reads == pytest.approx(reads, rel=1e-15)
+    assert estimate.bias == pytest.approx(float(mean - F), rel=rel, abs=1e-15)
+    assert estimate.deviation == pytest.approx(math.sqrt(variance), rel=rel)
+    assert estimate.error == pytest.approx(math.sqrt(variance + (mean - F) ** 2), rel=rel)
 
 
 def share(drawn: Iterable[int], q: tuple[Fraction, ...]) -> Fraction:
@@ -67,8 +67,8 @@ def test_a_subset(k: int) -> None:
 @pytest.mark.parametrize("q", [None, Q])
 def test_draws(k: int, q: tuple[Fraction, ...] | None) -> None:
     law = q or (Fraction(1, 4),) * 4
-    found = drawn(LOG_A, k, None if q is None else LOG_Q)
-    check(found, k, ((p, share(seen, law)) for p, seen in draws(k, law)))
+    estimate = drawn(LOG_A, k, None if q is None else LOG_Q)
+    check(estimate, k, ((p, share(seen, law)) for p, seen in draws(k, law)))
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -79,8 +79,8 @@ def test_halves(k: int, q: tuple[Fraction, ...] | None) -> None:
     def value(seen: tuple[int, ...]) -> Fraction:
         return 2 * share(seen, law) - (share(seen[:k], law) + share(seen[k:], law)) / 2
 
-    found = halves(LOG_A, k, None if q is None else LOG_Q)
-    check(found, 2 * k, ((p, value(seen)) for p, seen in draws(2 * k, law)), rel=1e-9)
+    estimate = halves(LOG_A, k, None if q is None else LOG_Q)
+    check(estimate, 2 * k, ((p, value(seen)) for p, seen in draws(2 * k, law)), rel=1e-9)
 
 
 def test_halves_take_the_first_order_out_of_the_bias() -> None:
@@ -103,17 +103,17 @@ def test_all_of_them_at_times() -> None:
             yield Fraction(1, 4) * (1 - chance), first
             yield Fraction(1, 4) * chance, first + (F - first) / chance
 
-    found = occasional(LOG_A, 1, chance)
-    check(found, 1 + 3 / 5, outcomes())
-    assert found.bias == 0
+    estimate = occasional(LOG_A, 1, chance)
+    check(estimate, 1 + 3 / 5, outcomes())
+    assert estimate.bias == 0
     assert occasional(LOG_A, 1, 1).deviation == 0
 
 
 def test_the_dyadic_roulette_reads_what_its_schedule_says() -> None:
-    found = dyadic(LOG_A, 1.0)
-    assert (found.reads, found.bias) == (1 + 1 / 2 + 2 / 4, 0)
-    one, two = (subset(LOG_A, k).error ** 2 for k in (1, 2))
-    assert found.deviation**2 == pytest.approx(one * (2 - 1) + two * (4 - 2), rel=1e-12)
+    estimate = dyadic(LOG_A, 1.0)
+    assert (estimate.reads, estimate.bias) == (1 + 1 / 2 + 2 / 4, 0)
+    error_1, error_2 = (subset(LOG_A, k).error ** 2 for k in (1, 2))
+    assert estimate.deviation**2 == pytest.approx(error_1 * (2 - 1) + error_2 * (4 - 2), rel=1e-12)
 
 
 def test_the_front_has_what_nothing_beats() -> None:

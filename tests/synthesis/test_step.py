@@ -21,18 +21,18 @@ def generator() -> torch.Generator:
 
 
 def test_what_is_not_random() -> None:
-    found = bars(LOGITS, LABEL, LOG_Q, 2, generator())
-    assert found["softmax"].terms.tolist() == pytest.approx([X[0], X[1], 0, X[2]], rel=1e-15)
-    assert found["softmax"].share == pytest.approx(1 / (1 + sum(X)), rel=1e-15)
-    assert found["softmax"].mean == found["softmax"].share
-    assert found["ranked"].terms.tolist() == [0, 1, 0, 0]
-    assert 1 / found["ranked"].mean == ranking.rank(LOGITS[None], torch.tensor([LABEL])).item() == 2
+    by_name = bars(LOGITS, LABEL, LOG_Q, 2, generator())
+    assert by_name["softmax"].terms.tolist() == pytest.approx([X[0], X[1], 0, X[2]], rel=1e-15)
+    assert by_name["softmax"].share == pytest.approx(1 / (1 + sum(X)), rel=1e-15)
+    assert by_name["softmax"].mean == by_name["softmax"].share
+    assert by_name["ranked"].terms.tolist() == [0, 1, 0, 0]
+    assert 1 / by_name["ranked"].mean == ranking.rank(LOGITS[None], torch.tensor([LABEL])).item() == 2
 
 
 def test_ties_count_half() -> None:
     logits = torch.tensor([1.0, 1.0, 1.0, 2.0], dtype=torch.float64)
-    found = bars(logits, 0, torch.zeros(4), 1, generator())["ranked"]
-    assert 1 / found.share == 1 + 1 + 2 / 2 == ranking.rank(logits[None], torch.tensor([0])).item()
+    bar = bars(logits, 0, torch.zeros(4), 1, generator())["ranked"]
+    assert 1 / bar.share == 1 + 1 + 2 / 2 == ranking.rank(logits[None], torch.tensor([0])).item()
 
 
 @pytest.mark.parametrize(("name", "weight"), [("sampled", None), ("contrasted", 1.0), ("reweighted", 1 / 3)])
@@ -42,20 +42,20 @@ def test_expected_shares_are_those_of_the_enumeration(name: str, weight: float |
     for seen in product(range(3), repeat=m):
         total = sum(X[i] * (1 / (m * LAW[i]) if weight is None else weight) for i in seen)
         expected += math.prod(LAW[i] for i in seen) / (1 + total)
-    found = bars(LOGITS, LABEL, LOG_Q, m, generator())[name]  # type: ignore[index]
-    assert found.mean == pytest.approx(expected, rel=1e-12)
+    bar = bars(LOGITS, LABEL, LOG_Q, m, generator())[name]  # type: ignore[index]
+    assert bar.mean == pytest.approx(expected, rel=1e-12)
 
 
 def test_one_throw_serves_all() -> None:
     m = 5
-    found = bars(LOGITS, LABEL, LOG_Q, m, generator())
-    counts = (found["contrasted"].terms / found["softmax"].terms).nan_to_num(0.0)
+    by_name = bars(LOGITS, LABEL, LOG_Q, m, generator())
+    counts = (by_name["contrasted"].terms / by_name["softmax"].terms).nan_to_num(0.0)
     assert counts.sum() == m
     assert counts[LABEL] == 0
-    torch.testing.assert_close(found["reweighted"].terms, found["contrasted"].terms / m)
+    torch.testing.assert_close(by_name["reweighted"].terms, by_name["contrasted"].terms / m)
     law = torch.tensor([LAW[0], LAW[1], 1.0, LAW[2]], dtype=torch.float64)
-    torch.testing.assert_close(found["sampled"].terms, found["reweighted"].terms / law)
-    for bar in found.values():
+    torch.testing.assert_close(by_name["sampled"].terms, by_name["reweighted"].terms / law)
+    for bar in by_name.values():
         assert bar.terms[LABEL] == 0
         assert bar.share == pytest.approx(1 / (1 + bar.terms.sum().item()), rel=1e-15)
 
@@ -72,9 +72,9 @@ def test_the_share_of_the_rank_is_at_least_the_softmax() -> None:
     rows = torch.Generator().manual_seed(1)
     for _ in range(20):
         logits = 5 * torch.randn(7, dtype=torch.float64, generator=rows)
-        found = bars(logits, 0, torch.zeros(7), 2, rows)
-        assert found["ranked"].share >= found["softmax"].share
-        assert found["sampled"].mean >= found["softmax"].share
+        by_name = bars(logits, 0, torch.zeros(7), 2, rows)
+        assert by_name["ranked"].share >= by_name["softmax"].share
+        assert by_name["sampled"].mean >= by_name["softmax"].share
 
 
 def test_what_is_refused() -> None:

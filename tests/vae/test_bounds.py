@@ -45,8 +45,8 @@ class Enumeration:
         self.logits = stack.encode(parameters, x.expand(len(MEMBERS), -1, -1), 3)
         log_q = []
         for s, member in enumerate(MEMBERS):
-            own = argmax.quadrature(self.logits[s], posterior.noise(member)).log()
-            log_q.append(sum(own[:, n, states[:, n]] for n in range(VARIABLES)))
+            log_p = argmax.quadrature(self.logits[s], posterior.noise(member)).log()
+            log_q.append(sum(log_p[:, n, states[:, n]] for n in range(VARIABLES)))
         self.log_q = torch.stack(log_q)
         self.log_prior = -VARIABLES * math.log(3)
 
@@ -81,34 +81,34 @@ def test_the_exact_bound_bounds() -> None:
 
 def test_hard_bound_against_enumeration() -> None:
     x, samples = images(), 400
-    found = bounds.hard_bound(model(), MEMBERS, x, samples, torch.Generator().manual_seed(6))
+    bound = bounds.hard_bound(model(), MEMBERS, x, samples, torch.Generator().manual_seed(6))
     exact = Enumeration(model(), x)
     mean, variance = exact.missed
     softmax = posterior.divergence(exact.logits, [replace(member, divergence="softmax") for member in MEMBERS])
     # Five members, two numbers of the same samples, 5 standard errors: false alarm 5 * 5.7e-7 < 1e-5.
     error = (variance.sum(1) / samples).sqrt() / IMAGES
-    for ours, kl in ((found.value, exact.divergence), (found.published, softmax)):
+    for ours, kl in ((bound.value, exact.divergence), (bound.published, softmax)):
         assert ours.shape == (len(MEMBERS), IMAGES)
         assert bool(((ours.mean(1) - (mean + kl).mean(1)).abs() < 5 * error).all())
         # Every image by itself, 400 numbers: false alarm 400 * 5.7e-7 < 3e-4 for normal means.
         assert bool(((ours - mean - kl).abs() < 5 * (variance / samples).sqrt() + 1e-12).all())
-    assert torch.equal(found.published[0], found.value[0])  # Gumbel noise of scale 1
-    assert bool((found.published[1:] != found.value[1:]).all())
+    assert torch.equal(bound.published[0], bound.value[0])  # Gumbel noise of scale 1
+    assert bool((bound.published[1:] != bound.value[1:]).all())
 
 
 def test_relaxed_loss_is_that_of_training() -> None:
     """One sample an image: the mean over images is the objective of a step on the same uniform numbers."""
     x, taus = images(), torch.tensor([0.3, 0.5, 1.0, 0.7, 2.0], dtype=torch.float64)
-    found = bounds.relaxed_loss(model(), MEMBERS, taus, x, 1, torch.Generator().manual_seed(9))
+    loss = bounds.relaxed_loss(model(), MEMBERS, taus, x, 1, torch.Generator().manual_seed(9))
     u = torch.rand(IMAGES, VARIABLES, 3, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
     everywhere = (tensor.expand(len(MEMBERS), *tensor.shape) for tensor in (x, u))
     expected = training.objective(model(), *everywhere, MEMBERS, taus)
-    assert (found.mean(1) - expected).abs().max() < 1e-12
+    assert (loss.mean(1) - expected).abs().max() < 1e-12
     # At a temperature near 0 and with the exact divergence it is the bound of hard samples, on the same numbers.
-    own = [replace(one, divergence="exact") for one in MEMBERS]
+    exact = [replace(member, divergence="exact") for member in MEMBERS]
     cold = torch.full((5,), 1e-9, dtype=torch.float64)
-    relaxed = bounds.relaxed_loss(model(), own, cold, x, 20, torch.Generator().manual_seed(9))
-    hard = bounds.hard_bound(model(), own, x, 20, torch.Generator().manual_seed(9)).value
+    relaxed = bounds.relaxed_loss(model(), exact, cold, x, 20, torch.Generator().manual_seed(9))
+    hard = bounds.hard_bound(model(), exact, x, 20, torch.Generator().manual_seed(9)).value
     assert (relaxed - hard).abs().max() < 1e-6
 
 
@@ -121,11 +121,11 @@ def test_importance_weights_reach_the_likelihood() -> None:
     relative = (exact.log_q.exp() * (weights - exact.log_marginal.unsqueeze(-1)).exp().square()).sum(-1) - 1
     many = 3000
     by_count = bounds.importance(gentle, MEMBERS, x, (1, 30, many), torch.Generator().manual_seed(7)).mean(2)
-    first, middle, found = by_count.T
+    first, middle, last = by_count.T
     error = (relative.sum(1) / many).sqrt() / IMAGES
     bias = relative.mean(1) / (2 * many)
     # Five members at 5 standard errors: false alarm 5 * 5.7e-7 < 1e-5; half the bias more for what the delta drops.
-    assert bool(((found - truth - bias).abs() < 5 * error + bias / 2).all())
+    assert bool(((last - truth - bias).abs() < 5 * error + bias / 2).all())
     alone = bounds.importance(gentle, MEMBERS, x, (30,), torch.Generator().manual_seed(7)).mean(2)
     assert (alone[:, 0] - middle).abs().max() < 1e-12  # a longer run's first samples are a shorter run's
     # Of one sample the mean is the bound, log q(z) - log p(x, z), within 5 standard errors.

@@ -16,15 +16,15 @@ CASES = [
     Member("gaussian", temperature=fixed(0.5)),
     Member("gaussian", 1.28, temperature=fixed(0.5)),
 ]
-MEMBERS = [replace(one, seed=seed) for one in CASES for seed in (7, 3, 5)]
+MEMBERS = [replace(member, seed=seed) for member in CASES for seed in (7, 3, 5)]
 STACK = Stack(members=tuple(MEMBERS), epochs=2)
 # The value of case c with seed s on image i is 100 c + s + i / 10 for the loss and ten times that for the rest; a
 # history adds 1000 an epoch and lists the members backwards.
 VALUES = np.array([[100 * (s // 3) + member.seed + i / 10 for i in range(3)] for s, member in enumerate(MEMBERS)])
 ARRAYS = {
-    f"{part}_{one}": VALUES * (1 if one == "relaxed" else 10) * (-1 if part == "validation" and one == "bound" else 1)
+    f"{part}_{key}": VALUES * (1 if key == "relaxed" else 10) * (-1 if part == "validation" and key == "bound" else 1)
     for part in ("validation", "test")
-    for one in CRITERIA
+    for key in CRITERIA
 } | {"by_count": VALUES[:, :2]}
 COUNTS = {"counts": np.array([1, 3])}
 HISTORY = {
@@ -63,13 +63,13 @@ def test_stacks_of_other_seeds_join() -> None:
 def test_differences_are_paired_by_seed_and_by_image() -> None:
     second = FOUND[CASES[0]]
     moved = np.array([[1.0, 2.0, 6.0], [2.0, 3.0, 1.0], [3.0, 3.0, 3.0]])
-    first = replace(second, test={one: values + moved for one, values in second.test.items()})
-    found = comparison.difference(first, second, "bound")
-    assert found.seeds.mean == pytest.approx(24 / 9) == found.images.mean
-    assert found.seeds.high == pytest.approx(interval([3, 2, 3]).high)
-    assert found.images.high == pytest.approx(interval([2, 8 / 3, 10 / 3]).high)
-    assert comparison.difference(second, first, "bound").seeds.mean == -found.seeds.mean
-    condensed = replace(second, test={one: values.mean(1, keepdims=True) for one, values in second.test.items()})
+    first = replace(second, test={key: values + moved for key, values in second.test.items()})
+    difference = comparison.difference(first, second, "bound")
+    assert difference.seeds.mean == pytest.approx(24 / 9) == difference.images.mean
+    assert difference.seeds.high == pytest.approx(interval([3, 2, 3]).high)
+    assert difference.images.high == pytest.approx(interval([2, 8 / 3, 10 / 3]).high)
+    assert comparison.difference(second, first, "bound").seeds.mean == -difference.seeds.mean
+    condensed = replace(second, test={key: values.mean(1, keepdims=True) for key, values in second.test.items()})
     assert comparison.difference(first, condensed, "bound").apart.tolist() == pytest.approx(np.array([[3.0], [2], [3]]))
 
 
@@ -82,7 +82,7 @@ def test_estimates_are_compared_at_equal_numbers_of_samples() -> None:
 
 def test_curves_of_differences() -> None:
     first, second = FOUND[CASES[2]], FOUND[CASES[0]]
-    assert [one.mean for one in comparison.training_loss(first, second)] == [200, 200]
+    assert [interval.mean for interval in comparison.training_loss(first, second)] == [200, 200]
     assert comparison.speed(replace(first, losses=first.losses + np.array([0.0, 50.0])), second).mean == 225
     for read in (comparison.training_loss, comparison.speed, lambda a, b: comparison.difference(a, b, "bound")):
         with pytest.raises(ValueError, match=r"seeds \(3, 5, 7\) are paired with \(3, 5, 8\)"):

@@ -40,23 +40,23 @@ def test_exact_gradient_of_two_categories_in_closed_form() -> None:
     p = 1 / (1 + math.exp(-delta))
     slopes = {"gumbel": p * (1 - p), "gaussian": math.exp(-(delta**2) / 4) / (2 * math.sqrt(math.pi))}
     for noise in ("gumbel", "gaussian"):
-        found = gradients.exact(linear, logits, [member(noise, categories=2)])
+        gradient = gradients.exact(linear, logits, [member(noise, categories=2)])
         expected = slopes[noise] * (1.0 - -2.0)
-        assert (found.flatten() - expected * torch.tensor([1, -1]).double()).abs().max() < 1e-14
+        assert (gradient.flatten() - expected * torch.tensor([1, -1]).double()).abs().max() < 1e-14
 
 
 def test_exact_gradient_by_finite_differences_of_the_enumeration() -> None:
     members = [member(noise) for noise in FAMILIES]
     logits = draw(3, 2, 2, 3)
-    found = gradients.exact(curved, logits, members)
+    gradient = gradients.exact(curved, logits, members)
     z = gradients.states(2, 3)
     assert z.shape == (9, 2, 3)
     values = curved(z.unsqueeze(1)).squeeze(1)
 
     def expected(at: Tensor) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
-        for s, one in enumerate(members):
-            q = argmax.quadrature(at[s], posterior.noise(one))
+        for s, member in enumerate(members):
+            q = argmax.quadrature(at[s], posterior.noise(member))
             total = total + torch.einsum("bz,z->", torch.einsum("bi,bj->bij", q[:, 0], q[:, 1]).flatten(1), values)
         return total
 
@@ -64,7 +64,7 @@ def test_exact_gradient_by_finite_differences_of_the_enumeration() -> None:
         step = torch.zeros_like(logits)
         step[index] = 1e-5
         slope = (expected(logits + step) - expected(logits - step)) / 2e-5
-        assert abs(found[index].item() - slope.item()) < 1e-8
+        assert abs(gradient[index].item() - slope.item()) < 1e-8
 
 
 @pytest.mark.parametrize("noise", FAMILIES)
@@ -74,17 +74,17 @@ def test_the_mean_estimate_for_a_linear_loss_is_the_slope_of_the_perturb_softmax
     # a linear loss the straight-through estimator has the same gradient in every draw.
     logits = draw(1, 2, 1, 3).expand(2, -1, -1, -1)
     members = [member(noise, tau), member(noise, tau, hard=True)]
-    found = gradients.quality(linear, logits, members, 40_000, torch.Generator().manual_seed(1))
+    quality = gradients.quality(linear, logits, members, 40_000, torch.Generator().manual_seed(1))
     rows = [softmax.hessian(row, posterior.noise(members[0]), tau) @ VALUES for row in logits[0, :, 0]]
     mean = torch.stack(rows).unsqueeze(1)
     # Each component within 5 standard errors of the whole: false alarm below 12 * 5.7e-7 < 1e-5.
-    error = found.deviation * found.size / math.sqrt(40_000)
-    assert bool(((found.mean - mean).abs().amax((1, 2, 3)) < 5 * error).all())
-    assert (found.mean[0] - found.mean[1]).abs().max() < 1e-14
+    error = quality.deviation * quality.size / math.sqrt(40_000)
+    assert bool(((quality.mean - mean).abs().amax((1, 2, 3)) < 5 * error).all())
+    assert (quality.mean[0] - quality.mean[1]).abs().max() < 1e-14
     truth = gradients.exact(linear, logits[:1], members[:1])[0]
     bias = (mean - truth).norm() / truth.norm()
-    assert abs(found.bias[0] - bias) < 5 * found.bias_error[0]
-    assert found.bias_error[0] < 0.02
+    assert abs(quality.bias[0] - bias) < 5 * quality.bias_error[0]
+    assert quality.bias_error[0] < 0.02
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -103,13 +103,13 @@ def test_mean_and_variance_for_two_categories_by_quadrature(hard: bool) -> None:
     deviation = math.sqrt(2 * ((weight * gradient.square()).sum().item() - mean**2))  # the other component is -this
 
     logits = torch.tensor([[[[delta, 0.0]]]], dtype=torch.float64)
-    one = member("gaussian", tau, categories=2, hard=hard)
-    found = gradients.quality(curved, logits, [one], 100_000, torch.Generator().manual_seed(2))
+    gaussian = member("gaussian", tau, categories=2, hard=hard)
+    quality = gradients.quality(curved, logits, [gaussian], 100_000, torch.Generator().manual_seed(2))
     # One comparison at 5 standard errors: false alarm 6e-7.
-    assert abs(found.mean.flatten()[0].item() - mean) < 5 * deviation / math.sqrt(2 * 100_000)
-    assert abs(found.deviation.item() * found.size.item() / deviation - 1) < 0.02
-    truth = gradients.exact(curved, logits, [one]).flatten()[0].item()
-    assert abs(found.bias.item() - abs(mean / truth - 1)) < 5 * found.bias_error.item()
+    assert abs(quality.mean.flatten()[0].item() - mean) < 5 * deviation / math.sqrt(2 * 100_000)
+    assert abs(quality.deviation.item() * quality.size.item() / deviation - 1) < 0.02
+    truth = gradients.exact(curved, logits, [gaussian]).flatten()[0].item()
+    assert abs(quality.bias.item() - abs(mean / truth - 1)) < 5 * quality.bias_error.item()
 
 
 def test_another_scale_is_another_temperature() -> None:
@@ -131,30 +131,30 @@ def test_a_lower_temperature_trades_bias_for_variance() -> None:
     for noise in FAMILIES:
         members = [member(noise, tau) for tau in taus]
         logits = gradients.equal_laws(q, members)
-        found = gradients.quality(curved, logits, members, 10_000, torch.Generator().manual_seed(4))
-        assert bool((found.bias.diff() > 0).all())
-        assert bool((found.deviation.diff() < 0).all())
-        error = found.error(100)
-        assert bool(((error.square() - found.bias.square() - found.deviation.square() / 100).abs() < 1e-12).all())
+        quality = gradients.quality(curved, logits, members, 10_000, torch.Generator().manual_seed(4))
+        assert bool((quality.bias.diff() > 0).all())
+        assert bool((quality.deviation.diff() < 0).all())
+        error = quality.error(100)
+        assert bool(((error.square() - quality.bias.square() - quality.deviation.square() / 100).abs() < 1e-12).all())
 
 
 def test_the_noise_of_the_mean_is_not_taken_for_bias() -> None:
     # At a low temperature there is hardly any bias. With r the squared distance over its expectation (the variance of
     # the mean), what is left on average is E max(0, r - 1): some 0.2 for about eight directions here, and 1 if the
     # expectation were not taken off. Over 40 seeds the standard error is below 0.07: false alarm below 1e-5.
-    logits, one = draw(1, 2, 2, 3), member("gumbel", 0.05)
+    logits, gumbel = draw(1, 2, 2, 3), member("gumbel", 0.05)
     left = []
     for seed in range(40):
-        found = gradients.quality(linear, logits, [one], 400, torch.Generator().manual_seed(seed))
-        left.append((found.bias.square() / (found.deviation.square() / 400)).item())
+        quality = gradients.quality(linear, logits, [gumbel], 400, torch.Generator().manual_seed(seed))
+        left.append((quality.bias.square() / (quality.deviation.square() / 400)).item())
     assert sum(left) / len(left) < 0.5
 
 
 def test_equal_laws() -> None:
     q = torch.softmax(2 * draw(2, 2, 3), -1)
     members = [member(noise, scale=scale) for noise in FAMILIES for scale in (1.0, 1.5)]
-    found = posterior.log_probabilities(gradients.equal_laws(q, members), members).exp()
-    assert (found / q - 1).abs().max() < 1e-11
+    probabilities = posterior.log_probabilities(gradients.equal_laws(q, members), members).exp()
+    assert (probabilities / q - 1).abs().max() < 1e-11
 
 
 def test_problem_is_a_trained_model() -> None:

@@ -18,7 +18,7 @@ def test_every_family_has_the_same_seeds_at_each_temperature(profile: str) -> No
     for stack in grids.grid(profile, ALL):
         assert len(set(stack.members)) == len(stack.members) <= 144
         assert profile == "paper" or len({member.temperature for member in stack.members}) == 1
-        assert len(set(Counter(replace(one, seed=0) for one in stack.members).values())) == 1
+        assert len(set(Counter(replace(member, seed=0) for member in stack.members).values())) == 1
 
 
 def test_what_is_crossed_with_what() -> None:
@@ -33,7 +33,7 @@ def test_what_is_crossed_with_what() -> None:
         (schedule, 5, 16),
     ]
     assert [stack.importance for stack in stacks] == [7, 30, 30, 30, 30]
-    assert {(one.noise, one.scale, one.divergence) for one in CORE} == {
+    assert {(member.noise, member.scale, member.divergence) for member in CORE} == {
         ("gumbel", 1.0, "softmax"),
         ("gaussian", 1.0, "softmax"),
         ("gaussian", 1.0, "exact"),
@@ -58,11 +58,11 @@ def test_paper_takes_less_than_an_hour_and_a_half_on_an_h200() -> None:
 def test_side_exchanges_the_variances() -> None:
     laws = {"gaussian": stats.norm, "logistic": stats.logistic, "gumbel": stats.gumbel_r}
     assert stats.norm(scale=MATCHED).var() == pytest.approx(stats.gumbel_r.var(), rel=1e-12)
-    scaled = [one for one in SIDE if one.scale != 1]
-    assert [one.noise for one in scaled] == ["gumbel", "gumbel", "gaussian", "gaussian", "logistic", "logistic"]
-    for one in scaled:
-        expected = 1.0 if one.noise == "gumbel" else stats.gumbel_r.var()
-        assert laws[one.noise](scale=one.scale).var() == pytest.approx(expected, rel=1e-12)
+    scaled = [member for member in SIDE if member.scale != 1]
+    assert [member.noise for member in scaled] == ["gumbel", "gumbel", "gaussian", "gaussian", "logistic", "logistic"]
+    for member in scaled:
+        expected = 1.0 if member.noise == "gumbel" else stats.gumbel_r.var()
+        assert laws[member.noise](scale=member.scale).var() == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_sizes_of_the_digits() -> None:

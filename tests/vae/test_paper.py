@@ -20,7 +20,7 @@ PARTS = 6
 
 
 def families(stack: Stack) -> set[Member]:
-    return {replace(one, seed=0, temperature=Temperature()) for one in stack.members}
+    return {replace(member, seed=0, temperature=Temperature()) for member in stack.members}
 
 
 @pytest.mark.claim("perturb-f-vae", shows="statement", evidence="experiment")
@@ -30,26 +30,26 @@ def test_the_gaussian_trains_to_a_lower_loss(source: Source, finding: State) -> 
 
     def asked(profile: str) -> list[Stack]:
         plan = grids.PLANS[profile].get(source)
-        return [one for one in grids.stacks(source, plan) if families(one) == set(grids.CORE)] if plan else []
+        return [stack for stack in grids.stacks(source, plan) if families(stack) == set(grids.CORE)] if plan else []
 
     if (runs := largest(train, asked, grids.data)) is None:
         pytest.skip(f"not all runs of the profiles cpu or paper on {source} are in the store: make runs GRID=vae")
     pairs_of = zip(runs.configs, runs.runs, strict=True)
     cases = comparison.gathered((stack, run.arrays, run.history) for stack, run in pairs_of)
-    ours, theirs = (comparison.temperatures(cases, family) for family in (grids.GAUSSIAN, grids.GUMBEL))
-    pairs = [(ours[tau], theirs[tau]) for tau in ours]
+    gaussian, gumbel = (comparison.temperatures(cases, family) for family in (grids.GAUSSIAN, grids.GUMBEL))
+    pairs = [(gaussian[tau], gumbel[tau]) for tau in gaussian]
     measures = {
         "last epoch": [comparison.training_loss(*pair)[-1] for pair in pairs],
         "mean over epochs": [comparison.speed(*pair) for pair in pairs],
     }
     decided = {name: comparison.decides(found_at, PARTS) for name, found_at in measures.items()}
-    excluded = [one for one in decided.values() if one.verdict == "excluded"]  # which decides, whatever the other says
-    for name, one in decided.items():
-        if one.verdict == "undecided" and not excluded:
-            said = ", ".join(f"{one.low:.2f} to {one.high:.2f}" for one in measures[name])
-            pytest.skip(f"{name}: the order depends on the temperature, which our text of the paper lost ({said})")
-    for one in excluded or decided.values():
-        finding(one.interval, (None, 0), data=source, **runs.stated)
+    excluded = [decision for decision in decided.values() if decision.verdict == "excluded"]  # one such decides alone
+    for name, decision in decided.items():
+        if decision.verdict == "undecided" and not excluded:
+            intervals = ", ".join(f"{interval.low:.2f} to {interval.high:.2f}" for interval in measures[name])
+            pytest.skip(f"{name}: the order depends on the temperature, which our text of the paper lost ({intervals})")
+    for decision in excluded or decided.values():
+        finding(decision.interval, (None, 0), data=source, **runs.stated)
 
 
 @pytest.mark.claim("perturb-vae-elbo", shows="counterexample", evidence="quadrature")

@@ -37,16 +37,16 @@ def test_log_probabilities_are_those_of_the_members_noise() -> None:
 
 def test_divergence_is_that_of_torch() -> None:
     given = logits()
-    found = posterior.divergence(given, MEMBERS)
-    assert found.shape == given.shape[:2]
+    divergence = posterior.divergence(given, MEMBERS)
+    assert divergence.shape == given.shape[:2]
     for s, member in enumerate(MEMBERS):
-        own = given[s]
-        q = argmax.probabilities(own, posterior.noise(member)) if member.divergence == "exact" else own.softmax(-1)
+        rows = given[s]
+        q = argmax.probabilities(rows, posterior.noise(member)) if member.divergence == "exact" else rows.softmax(-1)
         expected = kl_divergence(Categorical(q), Categorical(torch.ones_like(q))).sum(-1)
-        assert (found[s] - expected).abs().max() < 1e-12
+        assert (divergence[s] - expected).abs().max() < 1e-12
     single = posterior.divergence(logits(torch.float32), MEMBERS)
     assert single.dtype == torch.float32
-    assert (single - found).abs().max() < 2e-5
+    assert (single - divergence).abs().max() < 2e-5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -91,12 +91,12 @@ def test_what_is_gumbel_noise_and_more_is_charged_too_much() -> None:
         assert (ratio.diff(dim=-1) < 1e-9).all()  # classes in the order of their logits
         assert (p.cumsum(-1) - q.cumsum(-1) < 1e-12).all()  # so the least k classes have more: majorisation
         members = [Member("logistic", divergence=kind, categories=classes) for kind in ("exact", "softmax")]
-        exact, published = (posterior.divergence(rows.unsqueeze(0), [one]) for one in members)
+        exact, published = (posterior.divergence(rows.unsqueeze(0), [member]) for member in members)
         assert (exact < published + 1e-10).all()
     # The Gaussian is no such noise: one class raised above the rest is charged too little.
     raised = torch.tensor([[[[2.0, 0.0, 0.0]]]], dtype=torch.float64)
     members = [Member("gaussian", divergence=kind, categories=3) for kind in ("exact", "softmax")]
-    exact, published = (posterior.divergence(raised, [one]) for one in members)
+    exact, published = (posterior.divergence(raised, [member]) for member in members)
     assert exact > published + 0.1
 
 

@@ -20,23 +20,23 @@ def trained(scale: float, start: float, rate: float) -> tuple[Tensor, Tensor]:
     Of the encoder's last layer, `start` multiplies initial weights and biases, `rate` the step length.
     """
     members = [Member("gaussian", scale, "exact", CATEGORIES)]
-    own = stack.initial(members, PIXELS, VARIABLES, 8, torch.float64)
-    own = {name: (value * (start if name in LAST else 1.0)).requires_grad_() for name, value in own.items()}
-    last, others = ([value for name, value in own.items() if (name in LAST) is chosen] for chosen in (True, False))
+    tensors = stack.initial(members, PIXELS, VARIABLES, 8, torch.float64)
+    tensors = {name: (value * (start if name in LAST else 1.0)).requires_grad_() for name, value in tensors.items()}
+    last, others = ([value for name, value in tensors.items() if (name in LAST) is chosen] for chosen in (True, False))
     # Without the eps that keeps a step finite where a gradient is 0, Adam's steps do not change with a gradient's unit.
     adam = torch.optim.Adam([{"params": last, "lr": 0.01 * rate}, {"params": others, "lr": 0.01}], eps=1e-300)
     x, losses = (draws(1, 6, PIXELS, seed=1) > 0.5).double(), []
     for step in range(10):
-        logits = stack.encode(own, x, CATEGORIES)
+        logits = stack.encode(tensors, x, CATEGORIES)
         uniforms = draws(1, 6, VARIABLES, CATEGORIES, seed=10 + step)
         z = stack.relaxed(logits, uniforms, members, torch.tensor([scale * TAU], dtype=torch.float64))
-        missed = F.binary_cross_entropy_with_logits(stack.decode(own, z), x, reduction="sum")
+        missed = F.binary_cross_entropy_with_logits(stack.decode(tensors, z), x, reduction="sum")
         loss = missed + posterior.divergence(logits, members).sum()
         adam.zero_grad()
         loss.backward()
         adam.step()
         losses.append(loss.item())
-    return torch.tensor(losses), stack.encode(own, x, CATEGORIES).detach() / scale
+    return torch.tensor(losses), stack.encode(tensors, x, CATEGORIES).detach() / scale
 
 
 def test_in_proportion_training_is_the_same_step_by_step() -> None:

@@ -27,13 +27,13 @@ def draws(*shape: int, seed: int = 0) -> Tensor:
     return torch.rand(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
-def networks(own: dict[str, Tensor]) -> tuple[nn.Sequential, nn.Sequential]:
+def networks(tensors: dict[str, Tensor]) -> tuple[nn.Sequential, nn.Sequential]:
     """A stack of one as torch's layers, which hold their weights the other way round."""
     pair = []
     for half in ("encoder", "decoder"):
         layers = []
         for name in (f"{half}_hidden", f"{half}_out"):
-            weight, bias = own[f"{name}_weight"][0], own[f"{name}_bias"][0, 0]
+            weight, bias = tensors[f"{name}_weight"][0], tensors[f"{name}_bias"][0, 0]
             layer = nn.Linear(*weight.shape, dtype=torch.float64)
             with torch.no_grad():
                 layer.weight.copy_(weight.T)
@@ -58,9 +58,9 @@ def test_encode_and_decode_are_torchs_layers() -> None:
 def test_a_member_starts_as_if_alone() -> None:
     stacked = parameters()
     for s, member in enumerate(MIXED):
-        own = stack.member(stacked, s)
+        tensors = stack.member(stacked, s)
         alone = parameters((member,))
-        assert all(torch.equal(own[name], alone[name]) for name in alone)
+        assert all(torch.equal(tensors[name], alone[name]) for name in alone)
 
 
 @pytest.mark.parametrize("layer, inputs", [("encoder_hidden", 784), ("decoder_hidden", 100)])
@@ -71,12 +71,12 @@ def test_initial_law_is_that_of_torchs_layers(layer: str, inputs: int) -> None:
     of n values misses (1 - 20/n) b with probability e^-20.
     """
     ours = stack.initial((Member(seed=3),), 784, 10, 300, torch.float64)
-    theirs = nn.Linear(inputs, 300)
+    linear = nn.Linear(inputs, 300)
     bound = 1 / math.sqrt(inputs)
-    for part, reference in (("weight", theirs.weight), ("bias", theirs.bias)):
-        for found in (ours[f"{layer}_{part}"], reference):
-            assert bound * (1 - 20 / found.numel()) < found.abs().max() <= bound
-            assert abs(found.var() / (bound**2 / 3) - 1) < 5 * math.sqrt(0.8 / found.numel())
+    for part, reference in (("weight", linear.weight), ("bias", linear.bias)):
+        for tensor in (ours[f"{layer}_{part}"], reference):
+            assert bound * (1 - 20 / tensor.numel()) < tensor.abs().max() <= bound
+            assert abs(tensor.var() / (bound**2 / 3) - 1) < 5 * math.sqrt(0.8 / tensor.numel())
 
 
 def test_equal_seeds_share_weights_and_others_do_not() -> None:
@@ -92,12 +92,12 @@ def test_float32_starts_where_float64_does() -> None:
 
 def test_perturbations_are_quantiles_of_the_same_uniforms() -> None:
     u = draws(1, 7, VARIABLES, 4).expand(4, -1, -1, -1)
-    found = stack.perturbations(u, MIXED).numpy()
+    quantiles = stack.perturbations(u, MIXED).numpy()
 
     laws = [stats.gumbel_r(), stats.gumbel_r(scale=2.0), stats.norm(scale=1.3), stats.logistic(scale=0.5)]
-    for own, law in zip(found, laws, strict=True):
-        np.testing.assert_allclose(own, law.ppf(u[0]), rtol=1e-12)
-    assert (np.argsort(found[0], -1) == np.argsort(found[2], -1)).all()
+    for values, law in zip(quantiles, laws, strict=True):
+        np.testing.assert_allclose(values, law.ppf(u[0]), rtol=1e-12)
+    assert (np.argsort(quantiles[0], -1) == np.argsort(quantiles[2], -1)).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -105,9 +105,9 @@ def test_perturbations_are_quantiles_of_the_same_uniforms() -> None:
 def test_perturbations_are_finite_at_the_ends(noise: str, dtype: torch.dtype) -> None:
     eps = torch.finfo(dtype).eps
     ends = torch.tensor([[eps / 4, 1 - eps / 2]], dtype=dtype)
-    found = stack.perturbations(ends, [Member(noise)])
-    assert found.isfinite().all()
-    assert found[0, 0] < -2 < 3 < found[0, 1]
+    quantiles = stack.perturbations(ends, [Member(noise)])
+    assert quantiles.isfinite().all()
+    assert quantiles[0, 0] < -2 < 3 < quantiles[0, 1]
 
 
 def test_relaxed_by_hand() -> None:

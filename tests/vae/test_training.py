@@ -44,18 +44,18 @@ def test_each_member_equals_its_single_run() -> None:
             torch.testing.assert_close(losses[:, s : s + 1], learner.run_epoch(), rtol=1e-10, atol=0)
     assert together.step == 50
     for s, learner in enumerate(alone):
-        own = stack.member(together.parameters, s)
+        single = stack.member(together.parameters, s)
         for name, tensor in learner.parameters.items():
-            torch.testing.assert_close(own[name], tensor, rtol=1e-10, atol=1e-13)
+            torch.testing.assert_close(single[name], tensor, rtol=1e-10, atol=1e-13)
 
 
 class Plain(nn.Module):
     """The published network and loss in torch's own layers, one model."""
 
-    def __init__(self, own: dict[str, Tensor], variables: int) -> None:
+    def __init__(self, tensors: dict[str, Tensor], variables: int) -> None:
         super().__init__()
         self.variables = variables
-        self.encoder, self.decoder = networks(own)
+        self.encoder, self.decoder = networks(tensors)
 
     def forward(self, x: Tensor, noise: Tensor, tau: float) -> Tensor:
         logits = self.encoder(x).view(len(x) * self.variables, -1)
@@ -153,9 +153,9 @@ def test_the_schedule_of_150000_steps_is_the_public_one() -> None:
 
 
 def test_results_have_the_promised_form() -> None:
-    found = training.train(config(MIXED, epochs=2, importance=3, test_images=50))
-    arrays, metrics, history = found.arrays, found.metrics, found.history
-    shapes = dict.fromkeys((f"{part}_{one}" for part in ("validation", "test") for one in CRITERIA), (6, 50))
+    result = training.train(config(MIXED, epochs=2, importance=3, test_images=50))
+    arrays, metrics, history = result.arrays, result.metrics, result.history
+    shapes = dict.fromkeys((f"{part}_{name}" for part in ("validation", "test") for name in CRITERIA), (6, 50))
     shapes |= {"counts": (2,), "by_count": (6, 2), "images": (10, 64), "shown": (3,), "reconstructions": (3, 10, 64)}
     shapes |= {"imagined": (3, 10, 64), "probe": (), "probe_logits": (200, 4, 10)}
     assert {name: arrays[name].shape for name in arrays} == shapes
@@ -179,8 +179,8 @@ def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
     cold = fixed(0.3)
     members = (Member(seed=0, temperature=cold), Member("gaussian", divergence="exact", seed=0, temperature=cold))
     settings = Stack(members=members, hidden=60, batch=50, learning_rate=5e-3, epochs=20, samples=2, importance=3)
-    found = training.train(settings)
-    arrays, history = found.arrays, found.history
+    result = training.train(settings)
+    arrays, history = result.arrays, result.history
     share = (DIGITS.train > 0.5).mean(0).clip(1e-3, 1 - 1e-3)
     test = DIGITS.test > 0.5
     one_by_one = -(test * np.log(share) + ~test * np.log(1 - share)).sum(1).mean()
