@@ -48,9 +48,9 @@ def read(*values: Tensor, default: float = 0.0) -> list[float]:
         return [default] * len(values)
     try:
         moved: Iterator[float] = iter(())
-        if there := [value for value in values if not value.is_cpu]:
-            common = reduce(torch.promote_types, (value.dtype for value in there))
-            moved = iter(torch.stack([value.to(common) for value in there]).tolist())
+        if on_device := [value for value in values if not value.is_cpu]:
+            common = reduce(torch.promote_types, (value.dtype for value in on_device))
+            moved = iter(torch.stack([value.to(common) for value in on_device]).tolist())
         return [value.item() if value.is_cpu else next(moved) for value in values]
     except RuntimeError:
         return [default] * len(values)
@@ -321,8 +321,8 @@ def typed(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in signature(function).bind(*args, **kwargs).arguments.items():
             if name in hints:
                 several = parameters[name].kind is Parameter.VAR_POSITIONAL
-                for one in value if several else (value,):
-                    argument(name, one, hints[name])
+                for part in value if several else (value,):
+                    argument(name, part, hints[name])
         return function(*args, **kwargs)
 
     return checked

@@ -58,9 +58,9 @@ def in_rows(row: Tensor, column: Tensor, value: Tensor | None, rows: int) -> tup
     start = torch.searchsorted(row.contiguous(), torch.arange(rows + 1, device=row.device))
     most = max(1, int(start.diff().max())) if rows else 1
     place = start[:-1, None] + torch.arange(most, device=row.device)
-    there = place < start[1:, None]
-    place.masked_fill_(~there, len(row))  # the place of the padding
-    values = checks.widest(there) if value is None else torch.constant_pad_nd(checks.widest(value), (0, 1))[place]
+    is_entry = place < start[1:, None]
+    place.masked_fill_(~is_entry, len(row))  # the place of the padding
+    values = checks.widest(is_entry) if value is None else torch.constant_pad_nd(checks.widest(value), (0, 1))[place]
     return torch.constant_pad_nd(column, (0, 1), -1)[place], values
 
 
@@ -83,11 +83,11 @@ def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
         lengths = torch.from_numpy(np.fromiter(map(len, rows), np.int64, len(rows)))
         values = _joined(name, rows)
         shape = len(rows), max(1, int(lengths.max())) if rows else 1
-        there = torch.arange(shape[1], device="cpu") < lengths.unsqueeze(-1)
-        if values.dtype == torch.bool and not there.all():
+        is_entry = torch.arange(shape[1], device="cpu") < lengths.unsqueeze(-1)
+        if values.dtype == torch.bool and not is_entry.all():
             raise ValueError("marks are as many in each row")
         result = torch.full(shape, padding, dtype=values.dtype, device=values.device)
-        result[there.to(values.device)] = values
+        result[is_entry.to(values.device)] = values
         return result
     except (TypeError, ValueError, RuntimeError):
         given = reprlib.repr(lists)
@@ -109,9 +109,9 @@ def pad_along(name: str, values: Any, padding: float, lists: Any, items: Tensor)
         is_padded = isinstance(lists, Tensor | np.ndarray)
         places = torch.arange(1, items.shape[1] + 1, device=items.device)  # padding may stand between items
         lengths = ((items >= 0) * places).amax(-1).tolist() if is_padded else map(len, lists)
-        for row, (some, others) in enumerate(zip(lengths, values, strict=True)):
-            if len(others) != some and not (is_padded and len(others) == items.shape[1]):
-                raise ValueError(f"list {row} has {some} items and {len(others)} {name}; give one for each item")
+        for row, (length, others) in enumerate(zip(lengths, values, strict=True)):
+            if len(others) != length and not (is_padded and len(others) == items.shape[1]):
+                raise ValueError(f"list {row} has {length} items and {len(others)} {name}; give one for each item")
     return padded
 
 

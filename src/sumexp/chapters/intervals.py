@@ -229,8 +229,8 @@ def outcome(difference: Interval, margin: float = 0.0) -> Outcome:
     """
     if not 0 <= margin < math.inf:
         raise ValueError(f"margin is {margin}; it must be a finite number, 0 or more")
-    said = judge(difference.low, difference.high, (None, 0), margin, difference.room)
-    return _OUTCOMES.get(said, said)  # type: ignore[arg-type]
+    verdict = judge(difference.low, difference.high, (None, 0), margin, difference.room)
+    return _OUTCOMES.get(verdict, verdict)  # type: ignore[arg-type]
 
 
 _OUTCOMES: Mapping[Verdict, Outcome] = {"shown": "less", "excluded": "more"}
@@ -281,18 +281,18 @@ def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int =
     if len(levels) != 1:
         raise ValueError(f"there are no differences of one confidence, but of {sorted(levels)}; give one at least")
     wide = 1 - (1 - levels.pop()) / (len(differences) * parts)
-    said = [outcome(span, margin) for span in differences]
-    above = [span.at(wide) for span, is_said in zip(differences, said, strict=True) if is_said == "more"]
+    outcomes = [outcome(span, margin) for span in differences]
+    above = [span.at(wide) for span, kind in zip(differences, outcomes, strict=True) if kind == "more"]
     if above and (begins_highest := max(above, key=lambda span: span.low)).sign > 0:
         return Decision("excluded", begins_highest)
 
     def highest(*kinds: Outcome) -> Interval:
-        spans = (span for span, is_said in zip(differences, said, strict=True) if is_said in kinds)
+        spans = (span for span, kind in zip(differences, outcomes, strict=True) if kind in kinds)
         return max(spans, key=lambda span: span.high)
 
-    if {"undecided", "more"} & set(said):
+    if {"undecided", "more"} & set(outcomes):
         return Decision("undecided", highest("undecided", "more").at(wide))
-    return Decision("alike", highest("alike")) if "alike" in said else Decision("shown", highest("less"))
+    return Decision("alike", highest("alike")) if "alike" in outcomes else Decision("shown", highest("less"))
 
 
 def all_above(differences: Sequence[Interval], margin: float = 0.0, parts: int = 1) -> Decision:

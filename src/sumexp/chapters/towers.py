@@ -228,4 +228,4 @@ def predicted_kls(setting: Setting, scheme: str, seed: int = 0, contexts: int = 
         parts = positive * truth.log_q, -negative * truth.log_q
         loss = multiset_losses(truth.log_q, setting.batch - 1, parts, hits, tol=1e-6)
         scores = torch.stack([minimiser(loss, row.exp(), tol=1e-4) for row in rows])
-    return [of_scores(one[None], replace(truth, log_p=row[None]))["kl"] for one, row in zip(scores, rows, strict=True)]
+    return [of_scores(row[None], replace(truth, log_p=law[None]))["kl"] for row, law in zip(scores, rows, strict=True)]

@@ -306,24 +306,24 @@ def _values(
         right = given.of_matrix(relevant, called, "" in asked and names.isdisjoint({"recall", "dcg", "ndcg"}), faults)
         if first:
             firsts = list(places.first_of_matrix(given.candidates, right, faults))
-            some = _joined([each.right for each in firsts]) > 0
+            has_relevant = _joined([each.right for each in firsts]) > 0
             reciprocal = {
                 key: _joined([_reciprocal_rank(each, ties, length if k is None else k) for each in firsts])
                 for key, (_, k) in asked.items()
             }
-            return {key: _of_empty(value, some, empty, what, faults) for key, value in reciprocal.items()}
+            return {key: _of_empty(value, has_relevant, empty, what, faults) for key, value in reciprocal.items()}
         parts = places.of_matrix(given.candidates, right, most, faults)
     values: dict[str, list[Tensor]] = {name: [] for name in asked}
-    there: list[Tensor] = []
+    nonempty: list[Tensor] = []
     for part in parts:
         settled = part.settled(ties)
-        there.append((part.gains > 0).any(-1))
+        nonempty.append((part.gains > 0).any(-1))
         for key, (name, k) in asked.items():
             longest = max(length, part.gains.shape[1])
             last = longest if k is None else k if name == "precision" else min(k, longest)
             values[key].append(METRICS[name](settled, last))
-    some = _joined(there)
-    return {key: _of_empty(_joined(value), some, empty, what, faults) for key, value in values.items()}
+    has_relevant = _joined(nonempty)
+    return {key: _of_empty(_joined(value), has_relevant, empty, what, faults) for key, value in values.items()}
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
@@ -381,15 +381,15 @@ def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
         place = above + 1 if ties == "optimistic" else above + tied - right + 1
         return (1 / checks.widest(place)).masked_fill(place > k, 0)
     inside = above < k
-    value, there = inside / checks.widest(above + 1), inside & (tied > 1)
+    value, is_tied = inside / checks.widest(above + 1), inside & (tied > 1)
     stop = (above + tied).clamp_max(k)
-    length = (stop - above) * there
+    length = (stop - above) * is_tied
     several = length * (right > 1)
     # Both numbers at once, as each reading makes a GPU wait.
     longest, most = torch.stack([length, several]).amax(-1).tolist() if len(length) else (0, 0)
     if longest:
-        reach = k if k <= KEPT else int((stop * there).max())
-        value = torch.where(there, _over(False, reach, above, stop) / tied, value)
+        reach = k if k <= KEPT else int((stop * is_tied).max())
+        value = torch.where(is_tied, _over(False, reach, above, stop) / tied, value)
     if most:
         rows = several.nonzero().flatten()
         for part in rows.split(max(1, places.ROWS_AT_ONCE // most)):  # type: ignore[no-untyped-call]
@@ -484,14 +484,14 @@ class _Given:
 
     def kept(self, items: Tensor) -> Tensor:
         """Which items [B, T] are candidates and not padding."""
-        there = items >= 0
+        is_kept = items >= 0
         if self.mask is not None:
-            there &= self.mask.gather(-1, items.clamp(0, self.items - 1))
+            is_kept &= self.mask.gather(-1, items.clamp(0, self.items - 1))
         elif self.excluded is not None:
             if len(self.excluded) != len(items):
                 raise ValueError(f"exclude names items of {len(self.excluded)} lists; there are labels of {len(items)}")
-            there &= ~_among(items, self.excluded.to(items.device))
-        return there
+            is_kept &= ~_among(items, self.excluded.to(items.device))
+        return is_kept
 
     def of_items(
         self, marked: Labels | tuple[Tensor, Tensor, tuple[int, ...]], called: str, faults: Faults

@@ -254,8 +254,8 @@ class First(NamedTuple):
         """Of all places."""
         above = torch.where(ranked.gains > 0, ranked.above, NOWHERE)
         first, at = above.min(-1, keepdim=True)
-        some = (first < NOWHERE).squeeze(-1)
-        return First(first.squeeze(-1), ranked.tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * some)
+        has_relevant = (first < NOWHERE).squeeze(-1)
+        return First(first.squeeze(-1), ranked.tied.gather(-1, at).squeeze(-1), (above == first).sum(-1) * has_relevant)
 
 
 def first_of_matrix(given: Candidates, relevant: Tensor, faults: Faults) -> Iterator[First]:
@@ -355,9 +355,9 @@ def _of_retrieved(retrieved: Retrieved, items: Tensor, gains: Tensor, faults: Fa
         item = items[:, column : column + 1]
         hit = (listed == item) & (item >= 0)
         score = scores.gather(-1, hit.byte().argmax(-1, keepdim=True))
-        there = hit.any(-1)
-        above[:, column] = torch.where(there, ((scores > score) & real).sum(-1), NOWHERE)
-        tied[:, column] = torch.where(there, ((scores == score) & real).sum(-1), 1)
+        is_listed = hit.any(-1)
+        above[:, column] = torch.where(is_listed, ((scores > score) & real).sum(-1), NOWHERE)
+        tied[:, column] = torch.where(is_listed, ((scores == score) & real).sum(-1), 1)
     return Places(above, tied, gains)
 
 

@@ -43,16 +43,16 @@ def popular(parts: Parts) -> Values:
     for which, served in JUDGED:
         wanted = parts.held if which == "held" else parts.public
         before = parts.train + parts.validation + (parts.held if which == "public" else 0 * parts.held)
-        some = np.flatnonzero(np.diff(wanted.indptr))
+        with_pairs = np.flatnonzero(np.diff(wanted.indptr))
         by_half = training.popularity(parts).double() if served == "moved" else log_q.expand(2, -1)
         total = 0.0
-        for first in range(0, len(some), 500):
-            rows = some[first : first + 500]
+        for first in range(0, len(with_pairs), 500):
+            rows = with_pairs[first : first + 500]
             relevant, exclude = (ranking.Labels(_lists(part[rows])) for part in (wanted, before))
             scores = by_half[torch.from_numpy(halves[rows])]
             k = min(K, scores.shape[1])
             total += ranking.recall(scores, relevant, k, exclude=exclude).sum().item()
-        recalls.append(total / len(some))
+        recalls.append(total / len(with_pairs))
     return np.array(recalls)
 
 

@@ -103,8 +103,8 @@ def chosen(profile: str, sources: Sequence[str]) -> dict[Source, Plan]:
     """The available or a synthetic catalogue with its plan; a ValueError for an unknown profile."""
     if profile not in PLANS:
         raise ValueError(f"profile is {profile!r}, expected one of {', '.join(PLANS)}")
-    there = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "synthetic")}
-    return there or {"synthetic": DRAWN}
+    plans = {source: plan for source, plan in PLANS[profile].items() if source in (*sources, "synthetic")}
+    return plans or {"synthetic": DRAWN}
 
 
 def config(source: Source, plan: Plan, method: Method, number: bool, seed: int) -> Config:
@@ -124,15 +124,15 @@ def configs(source: Source, plan: Plan) -> tuple[Config, ...]:
 def by_method(source: Source, plan: Plan) -> tuple[tuple[Config, ...], ...]:
     """The runs of a plan, for each method and model those of all seeds."""
     groups: dict[Config, list[Config]] = {}
-    for one in configs(source, plan):
-        groups.setdefault(replace(one, seed=0), []).append(one)
+    for run in configs(source, plan):
+        groups.setdefault(replace(run, seed=0), []).append(run)
     return tuple(map(tuple, groups.values()))
 
 
 def decisive(source: Source, plan: Plan) -> tuple[Config, ...]:
     """Those of a plan that the rules of the claims compare, seed by seed."""
     forms: tuple[Form, ...] = ("none", "kept", "refined")
-    return tuple(one for one in configs(source, plan) if one.form in forms)
+    return tuple(run for run in configs(source, plan) if run.form in forms)
 
 
 def outlook(source: Source, plan: Plan) -> Outlook:

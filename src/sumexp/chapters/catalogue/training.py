@@ -198,12 +198,12 @@ def judge(
     relevant pair.
     """
     hits: list[list[Tensor]] = [[] for _ in offsets]
-    some = np.flatnonzero(np.diff(wanted.indptr))
-    users, _ = _places(wanted[some], left.device)
+    with_pairs = np.flatnonzero(np.diff(wanted.indptr))
+    users, _ = _places(wanted[with_pairs], left.device)
     size = _BLOCK.get(left.device.type, _BLOCK["cpu"])
     buffers = left.new_empty(2, size, len(right))
-    for first in range(0, len(some), size):
-        rows = some[first : first + size]
+    for first in range(0, len(with_pairs), size):
+        rows = with_pairs[first : first + size]
         block = torch.from_numpy(rows).to(left.device)
         product, scores = buffers[:, : len(rows)]
         torch.mm(left[block], right.T, out=product)

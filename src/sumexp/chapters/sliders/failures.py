@@ -35,10 +35,10 @@ def failures(page: Any) -> Any:
     ):
         pairs = zip(DRAWS, np.exp(log_weights), strict=True)
         values = np.array([[-np.asarray(ranking.deficits(NEGATIVES, m, w, sizes)) for w in row] for m, row in pairs])
-        said = np.array([[worst(ranks) for ranks in row] for row in values])
+        texts = np.array([[worst(ranks) for ranks in row] for row in values])
         if color != "vermilion":  # its weight stands at the control
-            said = np.char.add(page.say(np.exp(log_weights), ".3g", ", "), said)
-        lines.append(page.Line(label, color, dash, {0: values[..., RANKS - 2]}, said))
+            texts = np.char.add(page.say(np.exp(log_weights), ".3g", ", "), texts)
+        lines.append(page.Line(label, color, dash, {0: values[..., RANKS - 2]}, texts))
     return page.Interactive(controls, [panel], lines)
 
 

@@ -187,14 +187,14 @@ def jobs(profile: str, present: Present) -> tuple[Job, ...]:
     asked = grid(profile, [name for name in get_args(Source) if present(name)])
     first = {stack.source: stack for stack in reversed(asked)}
     cases = {source: _cases(stack) for source, stack in first.items()}
-    in_full = [profile != "paper" and _cases(one) == cases[one.source] for one in asked]
+    in_full = [profile != "paper" and _cases(stack) == cases[stack.source] for stack in asked]
     slim = [
-        partial(condensed, shown=judged and first[one.source] is one, judged=judged)
-        for one, judged in zip(asked, in_full, strict=True)
+        partial(condensed, shown=judged and first[stack.source] is stack, judged=judged)
+        for stack, judged in zip(asked, in_full, strict=True)
     ]
     return (
-        *(Job(judge, one, data(one), condense=lambda _: {}) for one in constants(asked)),
-        *(Job(train, one, data(one), seconds=seconds(one), condense=of) for one, of in zip(asked, slim, strict=True)),
+        *(Job(judge, constant, data(constant), condense=lambda _: {}) for constant in constants(asked)),
+        *(Job(train, run, data(run), seconds=seconds(run), condense=of) for run, of in zip(asked, slim, strict=True)),
     )
 
 
