@@ -95,13 +95,13 @@ def test_log_q_off_every_logit(weights: Any, hits: Any) -> None:
 
     Over seeds the end deviates by 2.5 %, so that 10 % is a false alarm in one of 16,000.
     """
-    said = audit(COUNTS, weights=weights, hits=hits, batch=16, scores=np.log(TRUTH), examples=CONTEXTS)
-    assert said.change.startswith("subtract the true log q from every logit, the positive's included")
+    result = audit(COUNTS, weights=weights, hits=hits, batch=16, scores=np.log(TRUTH), examples=CONTEXTS)
+    assert result.change.startswith("subtract the true log q from every logit, the positive's included")
     before = free(batch_loss(correct=weights, hits=hits))
-    assert kl(before) == pytest.approx(said.scheme.kl, rel=0.1)
+    assert kl(before) == pytest.approx(result.scheme.kl, rel=0.1)
     assert kl(right()) < kl(before) / 10
     if weights == "none":
-        assert said.change.endswith("or add log q to the scores that you serve, not both")
+        assert result.change.endswith("or add log q to the scores that you serve, not both")
         assert kl(before + LOG_PI) < kl(before) / 10
         assert kl(right() + LOG_PI) > 10 * kl(right())
 
@@ -109,13 +109,13 @@ def test_log_q_off_every_logit(weights: Any, hits: Any) -> None:
 def test_hits_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three classes, of which one draw in a thousand has the second: masked hits cost .03 nats."""
     counts, law = np.array([705, 1, 292]), torch.tensor([[0.7112, 0.0155, 0.2733]], dtype=torch.float64)
-    said = audit(counts, weights="relative", hits="mask", m=4, scores=law.log().numpy())
-    assert said.change == "keep accidental hits"
+    result = audit(counts, weights="relative", hits="mask", m=4, scores=law.log().numpy())
+    assert result.change == "keep accidental hits"
     q = torch.from_numpy(counts / counts.sum())
     for name, value in (("P", law), ("CONTEXTS", 1), ("CLASSES", 3)):
         monkeypatch.setitem(globals(), name, value)
     masked, kept = (kl(free(drawn_loss(q, 4, mask)), law) for mask in (True, False))
-    assert masked == pytest.approx(said.scheme.kl, rel=0.1)
+    assert masked == pytest.approx(result.scheme.kl, rel=0.1)
     assert kept < masked / 5
 
 
@@ -123,7 +123,7 @@ def test_hits_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_right_weights_of_a_set(sampler: str) -> None:
     """Uncorrected, and with the advice: the log inclusion probability of a union, or `samplers.distinct`."""
     m, law = 5, samplers.Categorical(LOG_PI.exp())
-    said = audit(COUNTS, sampler=sampler, hits="mask", m=m, scores=np.log(TRUTH), examples=CONTEXTS)
+    result = audit(COUNTS, sampler=sampler, hits="mask", m=m, scores=np.log(TRUTH), examples=CONTEXTS)
     log_held = torch.from_numpy(np.log1p(-((1 - PRIOR) ** m)))
 
     def set_loss(advised: bool) -> Loss:
@@ -141,16 +141,16 @@ def test_the_right_weights_of_a_set(sampler: str) -> None:
         return loss
 
     before, after = (kl(free(set_loss(advised), 32)) for advised in (False, True))
-    assert said.change.startswith("subtract log(1 - exp" if "distinct" in sampler else "subtract the log inclusion")
+    assert result.change.startswith("subtract log(1 - exp" if "distinct" in sampler else "subtract the log inclusion")
     assert after < before / 5
 
 
 def test_uniform_negatives_where_some_classes_are_never_drawn() -> None:
     law = LOG_PI.exp() * (torch.arange(CLASSES) < 7)
     law /= law.sum()
-    said = audit(COUNTS, sampler=law.numpy(), weights="relative", m=8)
-    assert (said.verdict, said.scheme.kl) == ("wrong", math.inf)
-    assert said.change == "add a few uniform negatives, with the mixture's log q, so that every class can be drawn"
+    result = audit(COUNTS, sampler=law.numpy(), weights="relative", m=8)
+    assert (result.verdict, result.scheme.kl) == ("wrong", math.inf)
+    assert result.change == "add a few uniform negatives, with the mixture's log q, so that every class can be drawn"
     mixed = 0.75 * law + 0.25 / CLASSES
     # of a class that is never drawn q is taken for 1e-9: whatever is subtracted, its scores rise for ever
     assert kl(free(drawn_loss(mixed, 8), 32)) < kl(free(drawn_loss((law + 1e-9) / (1 + 1e-8), 8), 32)) / 5
@@ -172,9 +172,9 @@ def test_cosines_that_are_too_narrow() -> None:
 
     how = read_setup(PRIOR, "within-batch", "relative", "keep", 15, None)
     line = cosines(PRIOR, how, temperature)
-    said = audit(COUNTS, weights="relative", batch=16).with_lines(line)
+    result = audit(COUNTS, weights="relative", batch=16).with_lines(line)
     advice = "subtract nothing from the logits, keep accidental hits, and add log q to the scores that you serve"
-    assert (said.verdict, said.change) == ("wrong", advice)
+    assert (result.verdict, result.change) == ("wrong", advice)
     corrected, plain = cosine(batch_loss()), cosine(batch_loss(correct="none"))
     assert kl(corrected) >= line.nats / 2
     assert kl(plain + LOG_PI) < kl(corrected)
@@ -186,22 +186,22 @@ def test_labels_that_drift() -> None:
     new = P * torch.from_numpy(served / PRIOR)
     new /= new.sum(1, keepdim=True)
     labels = np.random.default_rng(0).multinomial(20_000, served)
-    found = drift.measure(COUNTS, labels)
-    said = audit(COUNTS, weights="relative", batch=8).with_lines(found.line())
-    assert (said.verdict, said.change) == ("wrong", found.line().fix)
+    drifted = drift.measure(COUNTS, labels)
+    result = audit(COUNTS, weights="relative", batch=8).with_lines(drifted.line())
+    assert (result.verdict, result.change) == ("wrong", drifted.line().fix)
     names = {"torch": torch, "counts": torch.from_numpy(COUNTS), "served": torch.from_numpy(labels), "scores": right()}
-    exec(found.lines, names)
+    exec(drifted.lines, names)
     assert kl(names["scores"], new) < kl(right(), new) / 5  # type: ignore[arg-type]
 
 
 def test_scores_of_a_model_that_was_trained_without_a_correction() -> None:
     """They are log P/q: the audit took them for the truth and blamed the counts."""
     plain = free(batch_loss(correct="none"))
-    said = audit(COUNTS, weights="relative", batch=8, scores=plain.repeat(10, 1).numpy())
-    [line] = [each for each in said.faults if each.found]
+    result = audit(COUNTS, weights="relative", batch=8, scores=plain.repeat(10, 1).numpy())
+    [line] = [each for each in result.faults if each.found]
     assert "they look like log P/q" in line.says
-    assert said.verdict == "wrong"
-    assert said.change == "add log q to the scores, for this audit and when you serve them"
+    assert result.verdict == "wrong"
+    assert result.change == "add log q to the scores, for this audit and when you serve them"
     assert kl(plain + LOG_PI) < kl(plain) / 10
     fixed = audit(COUNTS, weights="relative", batch=8, scores=(plain + LOG_PI).repeat(10, 1).numpy())
     assert (fixed.verdict, fixed.change) == ("right", "")

@@ -266,8 +266,8 @@ def test_a_table_of_counts_is_read_by_its_ids_or_not_at_all(
     if read is None:
         assert index or ids == "mixed" or value not in inputs.COUNTS
         return
-    found = dict(zip(map(str, range(size)) if read.names is None else read.names, read.counts.tolist(), strict=True))
-    assert found == dict(zip(names, number, strict=True))
+    actual = dict(zip(map(str, range(size)) if read.names is None else read.names, read.counts.tolist(), strict=True))
+    assert actual == dict(zip(names, number, strict=True))
     assert read.names is not None or ids == "0"
     assert bool(read.gap) == (ids != "0")
 
@@ -283,9 +283,9 @@ def test_a_log_of_labels_is_counted_or_not_at_all(labels: list[int], name: str, 
         right = np.bincount(labels).tolist()
         read = asked(path)
         assert read is None or read.counts.tolist() == right
-        found = inputs.tally(path, name or "x", "labels")
-    assert found.counts.tolist() == right
-    assert ("not read: 'user'" in found.says) == more
+        result = inputs.tally(path, name or "x", "labels")
+    assert result.counts.tolist() == right
+    assert ("not read: 'user'" in result.says) == more
 
 
 def test_a_first_line_that_may_be_a_label_is_asked_for(tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def exact(counts: NDArray[np.int64], how: Setup, p: Floats, start: Floats) -> Fl
         return all_losses(torch.full((CLASSES,), FAR, dtype=torch.float64).masked_scatter(labels, scores))[labels]
 
     truth = torch.from_numpy(p)[labels]
-    found = minimiser(all_losses if labels.all() else losses, truth, torch.from_numpy(start)[labels], tol=1e-6)
-    return np.asarray(found.log_softmax(-1).numpy())
+    minimum = minimiser(all_losses if labels.all() else losses, truth, torch.from_numpy(start)[labels], tol=1e-6)
+    return np.asarray(minimum.log_softmax(-1).numpy())
 
 
 def of_bins(truth: Truth, how: Setup) -> Floats:
@@ -78,16 +78,16 @@ def test_the_divergence_is_right_to_the_digits_that_are_printed(
     prior = counts / counts.sum()
     how = read_setup(prior, sampler, weights, hits, m, None)
     truth = Truth(given(counts, prior), p, how)
-    found, scores = effect(truth, how), exact(counts, how, p, of_bins(truth, how))
-    law, text = p[counts > 0], nats(found.kl)
+    result, scores = effect(truth, how), exact(counts, how, p, of_bins(truth, how))
+    law, text = p[counts > 0], nats(result.kl)
     error = scores - np.log(law) + law @ (np.log(law) - scores)
     assert abs(float(text) - law @ (np.log(law) - scores)) <= unit(text)
     member = np.eye(3)[groups(counts)[counts > 0]]
     number = np.maximum(member.sum(0), 1)
-    assert found.items == pytest.approx(error @ member / number, abs=0.03 * (1 + abs(error).mean()))
-    assert found.learned == pytest.approx(np.exp(scores) @ member, abs=0.01)
+    assert result.items == pytest.approx(error @ member / number, abs=0.03 * (1 + abs(error).mean()))
+    assert result.learned == pytest.approx(np.exp(scores) @ member, abs=0.01)
     best = set(np.argsort(-law)[:10]) & set(np.argsort(-scores)[:10])
-    assert found.overlap == pytest.approx(len(best), abs=1)
+    assert result.overlap == pytest.approx(len(best), abs=1)
 
 
 def unit(text: str) -> float:

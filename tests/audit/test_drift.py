@@ -57,8 +57,8 @@ def test_the_line_after_training(weights: str, added: np.ndarray) -> None:
     factors = (log_q, -log_q) if weights == "relative" else (zero, zero)
     losses = consistency.multiset_losses(log_q, 3, factors, "keep")
     scores = consistency.minimiser(losses, torch.from_numpy(law), tol=1e-11).numpy()
-    found = torch.softmax(torch.from_numpy(scores + np.log(added)), -1).numpy()
-    assert found == pytest.approx(posterior(SERVED, CONTEXTS)[0], abs=1e-6)
+    actual = torch.softmax(torch.from_numpy(scores + np.log(added)), -1).numpy()
+    assert actual == pytest.approx(posterior(SERVED, CONTEXTS)[0], abs=1e-6)
 
 
 @pytest.mark.parametrize("strength", [0.5, 20.0])
@@ -101,27 +101,27 @@ def test_two_samples_of_one_law_show_drift_in_one_of_a_hundred_at_most() -> None
     """
     generator = np.random.default_rng(0)
     for classes, trained, labels in ((300, 3000, 1000), (5000, 20_000, 500), (50, 200_000, 20_000), (20, 400, 100)):
-        law, differences, least, found = zipf(classes), [], [], 0
+        law, differences, least, alarms = zipf(classes), [], [], 0
         for _ in range(50):
             counts = generator.multinomial(trained, law)
             counts[:2] += 1  # two classes with a label, at least
             drifted = drift.measure(counts, generator.multinomial(labels, law))
-            found += drifted.found
+            alarms += drifted.found
             least.append(drift.measure(counts, generator.multinomial(labels, counts / counts.sum())).least)
             head = drifted.groups[0]
             differences.append((head.served - head.trained) / head.deviation)
-        assert found <= 4
+        assert alarms <= 4
         assert abs(np.mean(differences)) < 5 / math.sqrt(50) + 2 / math.sqrt(trained)
         assert np.mean(least) < 1 / labels
 
 
 def test_labels_without_new_classes_are_no_drift() -> None:
     """60 pairs of one law, the labels of classes without counts left out: more than 4 found is an alarm of 3e-4."""
-    generator, law, found = np.random.default_rng(2), zipf(20_000), 0
+    generator, law, alarms = np.random.default_rng(2), zipf(20_000), 0
     for _ in range(60):
         counts, served = generator.multinomial(200_000, law), generator.multinomial(10_000, law)
-        found += drift.measure(counts, np.where(counts > 0, served, 0)).found
-    assert found <= 4
+        alarms += drift.measure(counts, np.where(counts > 0, served, 0)).found
+    assert alarms <= 4
 
 
 @pytest.mark.parametrize("labels", [300, 3000])
@@ -132,9 +132,9 @@ def test_drift_to_the_head_and_to_the_tail_is_found(classes: int, power: float, 
     law, generator = zipf(classes), np.random.default_rng(0)
     served = law**power / (law**power).sum()
     counts = np.maximum(generator.multinomial(10 * classes, law), np.arange(classes) < 2)
-    some = [drift.measure(counts, generator.multinomial(labels, served)) for _ in range(20)]
-    assert sum(each.found for each in some) >= (20 if power > 1 or labels > 300 else 10)
-    moved = {group.name: group.moved for group in some[0].groups if some[0].found}
+    results = [drift.measure(counts, generator.multinomial(labels, served)) for _ in range(20)]
+    assert sum(each.found for each in results) >= (20 if power > 1 or labels > 300 else 10)
+    moved = {group.name: group.moved for group in results[0].groups if results[0].found}
     assert moved.get("head", np.sign(power - 1)) in (np.sign(power - 1), 0)
 
 
@@ -144,10 +144,10 @@ def test_single_classes_that_change_places_are_found() -> None:
     swapped = law.reshape(-1, 2)[:, ::-1].copy()
     swapped[:, 0], swapped[:, 1] = law[::2] * 0.4, law[1::2] * 1.6
     generator = np.random.default_rng(0)
-    found = drift.measure(
+    result = drift.measure(
         generator.multinomial(40_000, law), generator.multinomial(20_000, swapped.ravel() / swapped.sum())
     )
-    assert (found.found, abs(found.deviations) > 6) == (True, True)
+    assert (result.found, abs(result.deviations) > 6) == (True, True)
 
 
 def test_what_no_drift_could_have_shown_is_said() -> None:
@@ -155,16 +155,16 @@ def test_what_no_drift_could_have_shown_is_said() -> None:
     law, generator = zipf(200), np.random.default_rng(0)
     counts = np.round(1e5 * law).astype(int)
     none = drift.measure(counts, np.round(2000 * law))
-    said = re.search(r"([\d,]+) labels would show a (\w+) that moves by ([\d.]+) points", str(none))
-    assert said
-    group, points = np.flatnonzero(groups(counts) == ("head", "torso", "tail").index(said[2])), float(said[3]) / 100
+    match = re.search(r"([\d,]+) labels would show a (\w+) that moves by ([\d.]+) points", str(none))
+    assert match
+    group, points = np.flatnonzero(groups(counts) == ("head", "torso", "tail").index(match[2])), float(match[3]) / 100
     rates = []
     for share in (points, points / 2):
         part = np.isin(np.arange(200), group)
         mass = law[part].sum()
         moved = law * np.where(part, (mass + share) / mass, (1 - mass - share) / (1 - mass))
-        some = [drift.measure(counts, generator.multinomial(2000, moved)) for _ in range(60)]
-        rates.append(sum(each.found for each in some) / 60)
+        results = [drift.measure(counts, generator.multinomial(2000, moved)) for _ in range(60)]
+        rates.append(sum(each.found for each in results) / 60)
     assert rates[0] > 0.75 > 0.5 > rates[1]  # 60 of rate .9: a false alarm of 10^-3
 
 
@@ -181,38 +181,38 @@ def test_a_known_drift_is_enclosed() -> None:
     p = COUNTS / COUNTS.sum()
     law = p**1.3 / (p**1.3).sum()
     divergence = float(law @ np.log(law / p))
-    found = drift.measure(COUNTS, np.random.default_rng(0).multinomial(50_000, law).astype(float))
-    assert found.found
-    assert found.least < divergence + 5 * found.error
-    assert found.least > 0.9 * divergence
-    assert found.most > divergence - 5 * found.error
-    moved = {group.name: group.moved for group in found.groups}
+    result = drift.measure(COUNTS, np.random.default_rng(0).multinomial(50_000, law).astype(float))
+    assert result.found
+    assert result.least < divergence + 5 * result.error
+    assert result.least > 0.9 * divergence
+    assert result.most > divergence - 5 * result.error
+    moved = {group.name: group.moved for group in result.groups}
     assert (moved["head"], moved["tail"]) == (1, -1)
-    assert found.direction == "gained: most frequent, head, torso; lost: tail, rarest"
+    assert result.direction == "gained: most frequent, head, torso; lost: tail, rarest"
 
 
 def test_groups_by_hand() -> None:
     """Both together have 6 + 3 + 2 + 1 of twelve: half, a quarter, a sixth, a twelfth."""
-    found = drift.measure(np.array([4, 2, 1, 1]), np.array([2.0, 1.0, 1.0, 0.0]))
-    assert [(g.name, g.classes, g.trained, g.served) for g in found.groups] == [
+    result = drift.measure(np.array([4, 2, 1, 1]), np.array([2.0, 1.0, 1.0, 0.0]))
+    assert [(g.name, g.classes, g.trained, g.served) for g in result.groups] == [
         ("head", 1, 0.5, 0.5), ("torso", 1, 0.25, 0.25), ("tail", 2, 0.25, 0.25), ("rarest", 1, 0.125, 0.0)
     ]  # fmt: skip
-    assert not found.found
+    assert not result.found
     # of 12 in all: sqrt(1/4 (1/8 + 1/4) 12/11) = .32, and 3.9 of it
-    assert str(found).startswith("none found; 4 labels are too few to show any; head ")
+    assert str(result).startswith("none found; 4 labels are too few to show any; head ")
 
 
 def test_the_lines_that_are_printed_are_the_line() -> None:
     served = np.arange(1, 9) * 50
-    found = drift.measure(COUNTS[:8], served)
+    result = drift.measure(COUNTS[:8], served)
     counts, scores = torch.from_numpy(COUNTS[:8]).double(), torch.zeros(2, 8, dtype=torch.float64)
     names = {"torch": torch, "counts": counts, "served": torch.from_numpy(served), "scores": scores}
-    exec(found.lines, names)
+    exec(result.lines, names)
     # the weight is printed to four digits
-    p, weight = COUNTS[:8] / COUNTS[:8].sum(), found.strength
+    p, weight = COUNTS[:8] / COUNTS[:8].sum(), result.strength
     log_ratio = np.log((served + weight * p) / (served.sum() + weight) / p)
     assert names["scores"][1].numpy() == pytest.approx(log_ratio, abs=1e-3)
-    assert found.lines.splitlines()[2] in str(audit(COUNTS[:8], weights="relative", m=2).with_lines(found.line()))
+    assert result.lines.splitlines()[2] in str(audit(COUNTS[:8], weights="relative", m=2).with_lines(result.line()))
 
 
 def test_files_are_matched_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,13 +262,13 @@ def test_the_drift_of_gowalla_is_found_and_sized() -> None:
     if not datasets.available("gowalla"):
         pytest.skip("Gowalla is missing; to download it, run: sumexp data fetch gowalla")
     gowalla = datasets.gowalla()
-    found = drift.measure(gowalla.counts, gowalla.served.astype(float))
-    assert found.found
-    assert 0.07 < found.least < found.most < 0.24
+    result = drift.measure(gowalla.counts, gowalla.served.astype(float))
+    assert result.found
+    assert 0.07 < result.least < result.most < 0.24
     generator, shares = np.random.default_rng(1), gowalla.served / gowalla.served.sum()
     for labels in (10_000, 30_000):  # of 3,000 labels 18 in 20 samples show it, of 300 one
         assert drift.measure(gowalla.counts, generator.multinomial(labels, shares)).found
-    ratios = {group.name: group.served / group.trained for group in found.groups}
+    ratios = {group.name: group.served / group.trained for group in result.groups}
     assert ratios["most frequent"] == pytest.approx(2.05, abs=0.01)
     assert ratios["head"] == pytest.approx(1.06, abs=0.01)
     top = np.argsort(-gowalla.counts)[:10]

@@ -45,17 +45,17 @@ def kl(p: Floats, scores: Floats) -> float:
 def test_closed_forms(sampler: str, weights: Weights, hits: Hits, power: float | None, m: int) -> None:
     counts, prior, p = zipf(400)
     how = read_setup(prior, sampler, weights, hits, m, None)
-    found = effect(Truth(given(counts, prior), p, how), how, most=400)
+    result = effect(Truth(given(counts, prior), p, how), how, most=400)
     if power is None:
         a, b = factors("constant", torch.from_numpy(prior).log(), m)
         losses = multiset_losses(torch.from_numpy(prior).log(), m, (a, b), "mask")
         expected = kl(p, minimiser(losses, torch.from_numpy(p)).numpy())
     else:
         expected = kl(p, np.log(p) + power * how.log_q)
-    assert found.kl == pytest.approx(expected, rel=2e-2, abs=1e-9)
+    assert result.kl == pytest.approx(expected, rel=2e-2, abs=1e-9)
     if power == 0:
-        assert found.kl < 1e-10
-        assert found.overlap == 10
+        assert result.kl < 1e-10
+        assert result.overlap == 10
 
 
 def test_training_ends_where_the_audit_says() -> None:
@@ -63,7 +63,7 @@ def test_training_ends_where_the_audit_says() -> None:
     counts, prior, p = zipf(300, sigma=1.0)
     m = 31
     how = read_setup(prior, "within-batch", "constant", "mask", m, None)
-    said = effect(Truth(given(counts, prior), p, how), how).kl
+    expected = effect(Truth(given(counts, prior), p, how), how).kl
     generator = torch.Generator().manual_seed(0)
     q, truth = torch.from_numpy(prior), torch.from_numpy(p)
     f, kept = truth.log(), torch.zeros(300, dtype=torch.float64)
@@ -79,8 +79,8 @@ def test_training_ends_where_the_audit_says() -> None:
         f = f - 0.5 * gradient / (truth + q)  # rare classes move as fast as frequent ones
         if step >= steps // 2:
             kept += f / (steps - steps // 2)
-    assert said > 0.1
-    assert kl(p, kept.numpy()) == pytest.approx(said, rel=0.1)
+    assert expected > 0.1
+    assert kl(p, kept.numpy()) == pytest.approx(expected, rel=0.1)
 
 
 def test_divergence_keeps_its_digits() -> None:
@@ -139,8 +139,8 @@ def test_few_classes_are_enumerated_and_independent_members_give_nearly_the_same
 
 def test_a_set_of_one_is_one_draw() -> None:
     _, prior, p = zipf(40)
-    one, draw = (read_setup(prior, name, "none", "mask", 1, None) for name in ("distinct:unigram", "unigram"))
-    kls = [effect(Truth(given(np.round(prior * 1e6).astype(int), prior), p, how), how).kl for how in (one, draw)]
+    single, draw = (read_setup(prior, name, "none", "mask", 1, None) for name in ("distinct:unigram", "unigram"))
+    kls = [effect(Truth(given(np.round(prior * 1e6).astype(int), prior), p, how), how).kl for how in (single, draw)]
     assert kls[0] == pytest.approx(kls[1], rel=1e-6)
 
 
@@ -148,8 +148,8 @@ def test_a_set_that_is_corrected_by_its_inclusion_is_right_and_says_how_sure_tha
     counts, prior, p = zipf(200)
     for sampler in ("within-batch-union", "distinct:log-uniform"):
         how = read_setup(prior, sampler, "relative", "mask", 30, None)
-        found = effect(Truth(given(counts, prior), p, how), how, most=160)
-        assert (found.kl < 1e-9, found.kl_error) == (True, pytest.approx(0.003))
+        result = effect(Truth(given(counts, prior), p, how), how, most=160)
+        assert (result.kl < 1e-9, result.kl_error) == (True, pytest.approx(0.003))
     how = read_setup(prior, "within-batch-union", "relative", "mask", 30, None, np.log(prior))
     assert effect(Truth(given(counts, prior), p, how), how, most=160).kl > 0.01
 
@@ -159,7 +159,7 @@ def test_the_inclusion_of_many_classes_is_near_the_exact_one() -> None:
     law = 1 / np.arange(1, 2002.0)
     law /= law.sum()
     for m, error in ((5, 0.022), (20, 6e-3)):
-        found = read_setup(law, "distinct:unigram", "relative", "mask", m, None).q[0]
-        assert found.sum() == pytest.approx(m, rel=1e-9)
+        actual = read_setup(law, "distinct:unigram", "relative", "mask", m, None).q[0]
+        assert actual.sum() == pytest.approx(m, rel=1e-9)
         expected = race.inclusion(torch.from_numpy(law).log(), m).numpy()
-        assert 0 < np.abs(np.log(found / expected)).max() < error
+        assert 0 < np.abs(np.log(actual / expected)).max() < error

@@ -24,11 +24,11 @@ def test_a_line_of_the_page_is_parsed_and_set_up(line: str) -> None:
     options = parser().parse_args(["counts.csv", *shlex.split(line)])
     number = np.arange(2001, 0, -1)  # inclusion is an integral of each up to 2,000
     if options.scheme is not None:
-        found = schemes._read(options.scheme, number, options.sampler, options.hits, options.m, options.batch)[1]
+        setup = schemes._read(options.scheme, number, options.sampler, options.hits, options.m, options.batch)[1]
     else:
         way = _chosen(options, "sampler", "weights", "hits")
-        found = read_setup(number / number.sum(), *way.values(), options.m, options.batch)
-    assert found.negatives >= 1
+        setup = read_setup(number / number.sum(), *way.values(), options.m, options.batch)
+    assert setup.negatives >= 1
 
 
 def test_every_library_has_a_verdict_in_the_index_and_at_each_option() -> None:

@@ -35,10 +35,10 @@ def test_single_classes_have_the_minimum_of_the_other_search(m: int, weights: We
     p, q = laws(12)
     losses = multiset_losses(q.log(), m, factors(weights, q.log(), m, hits=hits), hits)
     expected = minimiser(losses, p)
-    found = minimise(single(p, q, m, weights, hits))
-    f = torch.from_numpy(found.scores)
+    minimum = minimise(single(p, q, m, weights, hits))
+    f = torch.from_numpy(minimum.scores)
     assert torch.allclose(f - f.mean(), expected, atol=3e-7)
-    assert found.risk == pytest.approx((p @ losses(f)).item(), rel=1e-9)
+    assert minimum.risk == pytest.approx((p @ losses(f)).item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
@@ -58,9 +58,9 @@ def test_the_coins_are_those_of_the_other_search() -> None:
     p, q = laws(8)
     coin = q.clamp(max=0.6)
     zero = np.zeros(8)
-    found = minimise(Binned(np.ones(8), p.numpy(), coin.numpy()[None], np.array([1.0]), True, zero, zero, "mask"))
+    minimum = minimise(Binned(np.ones(8), p.numpy(), coin.numpy()[None], np.array([1.0]), True, zero, zero, "mask"))
     expected = minimiser(coin_losses(coin.log(), torch.zeros(8, dtype=torch.float64)), p)
-    assert np.allclose(found.scores - found.scores.mean(), expected.numpy(), atol=1e-6)
+    assert np.allclose(minimum.scores - minimum.scores.mean(), expected.numpy(), atol=1e-6)
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask", "redraw"])
@@ -113,11 +113,11 @@ def test_derivatives_are_differences(hits: Hits, coins: bool) -> None:
 def test_loss_and_deviation_are_those_of_single_labels(hits: Hits) -> None:
     p, q = laws(6)
     f = torch.tensor([0.3, -0.5, 1.0, 0.2, -1.0, 0.0], dtype=torch.float64)
-    found = State(single(p, q, 4, "importance", hits), f.numpy())
+    state = State(single(p, q, 4, "importance", hits), f.numpy())
     each = [negatives.implicit_loss(f, negatives.scheme(q.log(), y, 4, "importance", hits)) for y in range(6)]
-    assert found.risk == pytest.approx(sum(s * e.loss.item() for s, e in zip(p.tolist(), each, strict=True)), rel=1e-8)
+    assert state.risk == pytest.approx(sum(s * e.loss.item() for s, e in zip(p.tolist(), each, strict=True)), rel=1e-8)
     variance = sum(s * e.variance.item() for s, e in zip(p.tolist(), each, strict=True))
-    assert found.deviation**2 == pytest.approx(variance, rel=1e-6)
+    assert state.deviation**2 == pytest.approx(variance, rel=1e-6)
 
 
 def test_no_minimum_is_said() -> None:

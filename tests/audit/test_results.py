@@ -22,14 +22,14 @@ COUNTS = np.maximum(1, 3000 // np.arange(1, 301))
 
 
 @pytest.fixture(scope="module")
-def found() -> Audit:
+def base() -> Audit:
     return audit(COUNTS, weights="none", hits="keep", m=255)
 
 
-def test_lines_fit(found: Audit) -> None:
+def test_lines_fit(base: Audit) -> None:
     more = Line("drift", True, "a long sentence " * 20, "a fix", code="one line\nand another")
-    many = replace(found, faults=tuple(replace(f, found=True) for f in found.faults)).with_lines(more)
-    for each in (found, many):
+    many = replace(base, faults=tuple(replace(f, found=True) for f in base.faults)).with_lines(more)
+    for each in (base, many):
         lines = str(each).splitlines()
         assert max(map(len, lines)) <= WIDTH
         assert not any(line.endswith(" ") for line in lines)
@@ -53,9 +53,9 @@ def test_a_share_below_one_is_printed_below_100_per_cent_and_without_an_exponent
 def test_no_sentence_of_an_audit_has_an_exponent_for_a_share() -> None:
     """Of 40 equal classes all but (39/40)^1023 = 6e-12 of examples have a hit; with 220 keys 1 - (39/40)^220."""
     for m, share in ((220, "99.6 %"), (1023, "100 %")):
-        said = " ".join(audit(np.full(40, 100), m=m).lines())
-        assert f"{share} of examples" in said
-        assert not re.search(r"\de[+-]\d+ (%|times)", said)
+        text = " ".join(audit(np.full(40, 100), m=m).lines())
+        assert f"{share} of examples" in text
+        assert not re.search(r"\de[+-]\d+ (%|times)", text)
 
 
 def kinds() -> Iterator[Line]:
@@ -66,16 +66,16 @@ def kinds() -> Iterator[Line]:
         yield Line("a line", True, "it is there", fix, price, sure, instead=instead and bool(fix))
 
 
-def test_right_and_change_nothing_stand_beside_no_line_that_costs_more(found: Audit) -> None:
+def test_right_and_change_nothing_stand_beside_no_line_that_costs_more(base: Audit) -> None:
     """Every pair of lines with every set of divergences, with and without scores and a theorem."""
-    some = (None, *kinds())
+    pool = (None, *kinds())
     for kls, scored, proved, (first, second) in product(
-        ((0.0, 0.0), (0.001, 0.5), (0.02, 0.5), (math.inf, math.inf)), (True, False), (True, False), product(some, some)
+        ((0.0, 0.0), (0.001, 0.5), (0.02, 0.5), (math.inf, math.inf)), (True, False), (True, False), product(pool, pool)
     ):
         spreads = () if scored else tuple(zip((0.0, 3.0), kls, strict=True))
-        scheme = replace(found.scheme, kl=kls[1])
+        scheme = replace(base.scheme, kl=kls[1])
         lines = [replace(line, found=True) for line in (first, second) if line is not None]
-        each = replace(found, scheme=scheme, by_spread=spreads, proved=proved, faults=tuple(lines[:1]), more=())
+        each = replace(base, scheme=scheme, by_spread=spreads, proved=proved, faults=tuple(lines[:1]), more=())
         each = each.with_lines(*lines[1:])
         decision = decide(each)
         price = max([line.nats for line in lines], default=0.0)
@@ -142,11 +142,11 @@ def test_log_q_is_added_or_subtracted_and_never_both() -> None:
     """Scores of a training without a correction, given as the truth: "subtract log q ...; add log q to the scores"."""
     prior = COUNTS / COUNTS.sum()
     truth = np.log(prior) + np.random.default_rng(0).standard_normal((40, 300))
-    said = audit(COUNTS, batch=64, scores=truth - np.log(prior))
-    assert said.sentence.startswith("scores that do not add up to the counts: ")
-    assert said.change == "add log q to the scores, for this audit and when you serve them"
+    result = audit(COUNTS, batch=64, scores=truth - np.log(prior))
+    assert result.sentence.startswith("scores that do not add up to the counts: ")
+    assert result.change == "add log q to the scores, for this audit and when you serve them"
     how = read_setup(prior, "within-batch", "none", "keep", 63, None)
-    assert said.with_lines(cosines(prior, how, 3.0)).change == said.change
+    assert result.with_lines(cosines(prior, how, 3.0)).change == result.change
     again = audit(COUNTS, batch=64, scores=truth)
     assert again.change.endswith("positive's included, or add log q to the scores that you serve, not both")
     assert audit(COUNTS, weights="relative", batch=64, scores=truth).change == ""

@@ -76,8 +76,8 @@ def test_rows_keep_the_sums(sampler: str, monkeypatch: pytest.MonkeyPatch) -> No
         part, those = rows.group == g, group == g
         assert rows.number[part].sum() == those.sum()
         assert rows.number[part] @ rows.prior[part] == pytest.approx(PRIOR[those].sum(), rel=1e-12)
-        for law, theirs in zip(by_row.q, how.q, strict=True):
-            assert rows.number[part] @ law[part] == pytest.approx(theirs[those].sum(), rel=1e-12)
+        for law, whole in zip(by_row.q, how.q, strict=True):
+            assert rows.number[part] @ law[part] == pytest.approx(whole[those].sum(), rel=1e-12)
     assert rows.number @ rows.z / CLASSES == pytest.approx(0, abs=5 / math.sqrt(CLASSES))  # five deviations
     assert rows.number @ rows.z**2 / CLASSES == pytest.approx(1, abs=5 * math.sqrt(2 / CLASSES))
 
@@ -125,9 +125,9 @@ def test_small_tables_have_a_row_for_each_class() -> None:
 
 @pytest.mark.parametrize("constant", [0.0, 2000.0, -2000.0])
 def test_what_all_scores_have_in_common_is_no_truth(constant: float) -> None:
-    found = posteriors(np.array([[0.0, 2.0, 4.0]]) + constant, 2.0, 3)
+    actual = posteriors(np.array([[0.0, 2.0, 4.0]]) + constant, 2.0, 3)
     total = 1 + math.e + math.e**2
-    assert found[0].tolist() == pytest.approx([1 / total, math.e / total, math.e**2 / total], rel=1e-12)
+    assert actual[0].tolist() == pytest.approx([1 / total, math.e / total, math.e**2 / total], rel=1e-12)
 
 
 def test_groups_are_thirds_of_the_labels_and_keep_equal_counts_together() -> None:

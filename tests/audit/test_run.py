@@ -28,7 +28,7 @@ def scores(examples: int = 2, spread: float = 1.5, seed: int = 0) -> np.ndarray[
     return np.asarray(np.log(PRIOR) + spread * np.random.default_rng(seed).standard_normal((examples, 200)))
 
 
-def found(result: Audit) -> set[str]:
+def fault_names(result: Audit) -> set[str]:
     return {fault.name for fault in result.faults if fault.found}
 
 
@@ -37,7 +37,7 @@ def test_the_right_scheme_is_right_whatever_the_truth() -> None:
     assert (result.verdict, result.negatives) == ("right", 63)
     assert result.change == ""
     assert all(kl < 1e-6 for _, kl in result.by_spread)
-    assert found(result) == set()
+    assert fault_names(result) == set()
 
 
 def test_from_counts_alone_the_negatives_only_scheme_cannot_be_judged() -> None:
@@ -48,7 +48,7 @@ def test_from_counts_alone_the_negatives_only_scheme_cannot_be_judged() -> None:
     assert result.by_spread[0][1] == pytest.approx(0, abs=1e-6)
     assert result.by_spread[-1][1] > 0.01
     assert "give scores" in result.lines()[0]
-    assert found(result) == {"log q on the negatives only"}
+    assert fault_names(result) == {"log q on the negatives only"}
 
 
 def test_scores_decide() -> None:
@@ -98,7 +98,7 @@ def test_tensors_of_types_that_numpy_lacks_are_read() -> None:
     ],
 )  # fmt: skip
 def test_each_known_fault_is_found(given: dict[str, Any], fault: str) -> None:
-    assert fault in found(audit(**{"counts": COUNTS, "m": 31, **given}))
+    assert fault in fault_names(audit(**{"counts": COUNTS, "m": 31, **given}))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_the_loss_by_m_by_enumeration(sampler: str) -> None:
     p = np.exp(scores(1)[0, :5])
     p /= p.sum()
     result = audit(counts, sampler=sampler, weights="constant", hits=hits, m=2, scores=np.log(p)[None])
-    found = {each.m: each for each in result.numbers}
+    by_m = {each.m: each for each in result.numbers}
     for m in (1, 2):
         how = read_setup(counts / counts.sum(), sampler, "constant", hits, m, None)
         loss, variance = 0.0, 0.0
@@ -203,16 +203,16 @@ def test_the_loss_by_m_by_enumeration(sampler: str) -> None:
                 values += chance * np.log1p((number * p / p[y] / how.negatives).sum()) ** np.array([1, 2])
             loss, variance = loss + p[y] * values[0], variance + p[y] * (values[1] - values[0] ** 2)
         expected = [loss + p @ np.log(p), math.sqrt(variance)]
-        assert [found[m].loss, found[m].deviation] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert [by_m[m].loss, by_m[m].deviation] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 def test_a_set_may_hold_a_class_for_certain() -> None:
     """Among 16,384 draws the most frequent classes always are, to the last digit."""
-    found = audit(COUNTS, sampler="within-batch-union", weights="none", hits="mask", m=16384, scores=scores(1))
+    result = audit(COUNTS, sampler="within-batch-union", weights="none", hits="mask", m=16384, scores=scores(1))
     assert read_setup(PRIOR, "within-batch-union", "none", "mask", 16384, None).q.max() == 1
-    assert found.scheme.kl < 1e-4  # all classes are there: the full softmax
+    assert result.scheme.kl < 1e-4  # all classes are there: the full softmax
     p = torch.from_numpy(scores(1)[0]).softmax(0)
-    assert found.scheme.loss == pytest.approx(-(p @ p.log()).item(), rel=1e-3)
+    assert result.scheme.loss == pytest.approx(-(p @ p.log()).item(), rel=1e-3)
 
 
 def test_the_right_way_for_distinct_ids_is_the_time_of_the_next_arrival() -> None:
@@ -223,7 +223,7 @@ def test_the_right_way_for_distinct_ids_is_the_time_of_the_next_arrival() -> Non
     )
     assert table.scheme.kl > 1e-6 > 1e-9 > right.scheme.kl
     assert (right.verdict, right.change, right.rates.any_hit) == ("right", "", 0)
-    assert found(right) == set()
+    assert fault_names(right) == set()
     assert right.scheme.title in [each.title for each in table.alternatives]
 
 
@@ -346,12 +346,12 @@ def test_the_two_devices_by_drawing() -> None:
 
 def test_what_can_hardly_be_may_stand_anywhere_below() -> None:
     """Of half of the classes the probability is e^-60, e^-250 or e^-900 of the others': the numbers are the same."""
-    some = scores(1)[:, :40]
-    near, *far = (np.where(np.arange(40) % 2, some - depth, some) for depth in (60, 250, 900))
+    given = scores(1)[:, :40]
+    near, *far = (np.where(np.arange(40) % 2, given - depth, given) for depth in (60, 250, 900))
     for sampler, weights, hits in (("within-batch", "constant", "keep"), ("uniform", "importance", "mask")):
         options: dict[str, Any] = {"sampler": sampler, "weights": weights, "hits": hits, "m": 5}
         expected = audit(COUNTS[:40], scores=near, **options)
         for each in far:
-            found = audit(COUNTS[:40], scores=each, **options)
-            assert found.scheme.kl == pytest.approx(expected.scheme.kl, rel=1e-5)
-            assert found.scheme.loss == pytest.approx(expected.scheme.loss, rel=1e-5)
+            actual = audit(COUNTS[:40], scores=each, **options)
+            assert actual.scheme.kl == pytest.approx(expected.scheme.kl, rel=1e-5)
+            assert actual.scheme.loss == pytest.approx(expected.scheme.loss, rel=1e-5)

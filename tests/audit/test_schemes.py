@@ -73,13 +73,13 @@ def test_gbce_by_enumeration(t: float) -> None:
 
 def test_gbce_of_classes_without_labels() -> None:
     """They are negatives too: with one of four classes without labels a = 1/3, and b = 1 - 2 t / 3."""
-    found = learned(np.array([5, 3, 0, 2]), "gbce:0.75", m=1, scores=np.log([[0.2, 0.5, 0.1, 0.3]]))
+    result = learned(np.array([5, 3, 0, 2]), "gbce:0.75", m=1, scores=np.log([[0.2, 0.5, 0.1, 0.3]]))
     law = np.array([0.2, 0.5, 0.3])
     scores = np.log(law / (1 - law)) + np.log((1 - 0.75 * 2 / 3) * 3)
-    assert found.scheme.kl == pytest.approx(
+    assert result.scheme.kl == pytest.approx(
         float(law @ np.log(law)) - float(law @ scores) + np.logaddexp.reduce(scores)
     )
-    assert found.classes - found.labelled == 1
+    assert result.classes - result.labelled == 1
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
@@ -119,9 +119,9 @@ def test_refined_by_enumeration(m: int) -> None:
     _, setup = _read("refined", COUNTS, None, None, m, None)
     scores = _minimum("refined", "refined", setup, PRIOR, ALL)(TRUTH)
     is_least(lambda values: chance @ enumerated.refined(values, counts, log_q) @ truth, scores, abs=1e-8)
-    found = learned(COUNTS, "refined", m=m, scores=np.log(TRUTH)[None])
-    assert 1e-6 < found.scheme.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - scores)))
-    assert found.served == ""
+    result = learned(COUNTS, "refined", m=m, scores=np.log(TRUTH)[None])
+    assert 1e-6 < result.scheme.kl == pytest.approx(float(TRUTH @ (np.log(TRUTH) - scores)))
+    assert result.served == ""
 
 
 @pytest.mark.parametrize("beta", [0.5, 2.0])
@@ -133,12 +133,12 @@ def test_hard_by_enumeration(beta: float) -> None:
     _, setup = _read(scheme, COUNTS, None, None, 3, None)
     scores = _minimum("hard", scheme, setup, PRIOR, ALL)(TRUTH)
     is_least(lambda values: chance @ enumerated.hard(beta)(values, counts, log_q) @ truth, scores, abs=1e-8)
-    found = learned(COUNTS, scheme, m=3, scores=np.log(TRUTH)[None])
+    result = learned(COUNTS, scheme, m=3, scores=np.log(TRUTH)[None])
     learned_log_p = enumerated.estimate(enumerated.hard(beta), truth.log(), log_q, 3).log_f
-    assert found.scheme.kl == pytest.approx(float(truth @ (truth.log() - learned_log_p)))
-    assert (found.verdict, found.served) == ("wrong", "")
-    assert found.scheme.title == f"{scheme}, within-batch, m = 3, hits keep"
-    assert "search    the loss is not convex: a lower minimum than the one found is not excluded" in found.lines()
+    assert result.scheme.kl == pytest.approx(float(truth @ (truth.log() - learned_log_p)))
+    assert (result.verdict, result.served) == ("wrong", "")
+    assert result.scheme.title == f"{scheme}, within-batch, m = 3, hits keep"
+    assert "search    the loss is not convex: a lower minimum than the one found is not excluded" in result.lines()
 
 
 def test_given_that_no_draw_is_a_hit_refined_is_importance_with_hits_redrawn() -> None:
@@ -171,9 +171,9 @@ def test_baseline_is_weights_and_hits_by_another_name(tmp_path: Path, capsys: py
 
 
 def test_a_named_loss_is_an_audit() -> None:
-    found = learned(COUNTS, "binary", sampler="uniform", m=2, hits="keep", scores=np.log(TRUTH)[None])
-    assert (found.verdict, found.change, found.scheme.overlap) == ("right", "", 3)
-    assert found.scheme.kl == pytest.approx(0, abs=1e-12)
+    result = learned(COUNTS, "binary", sampler="uniform", m=2, hits="keep", scores=np.log(TRUTH)[None])
+    assert (result.verdict, result.change, result.scheme.overlap) == ("right", "", 3)
+    assert result.scheme.kl == pytest.approx(0, abs=1e-12)
     assumed = learned(COUNTS, "binary", m=2)
     assert [spread for spread, _ in assumed.by_spread] == list(SPREADS)
     assert assumed.verdict == "wrong"

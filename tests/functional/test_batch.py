@@ -63,12 +63,12 @@ def test_by_hand() -> None:
     assert in_batch(scores, ids, log_q=log_q, reduction="none").tolist() == pytest.approx(everywhere)
     # log q subtracted from the negative alone: e^2 against e^1/.5, and e^3 against e^0/.25
     negatives = [log(1 + exp(1 - 2) / 0.5), log(1 + exp(0 - 3) / 0.25)]
-    found = in_batch(scores, ids, log_q=log_q, correct="negatives", reduction="none")
-    assert found.tolist() == pytest.approx(negatives)
+    actual = in_batch(scores, ids, log_q=log_q, correct="negatives", reduction="none")
+    assert actual.tolist() == pytest.approx(negatives)
     # no correction, at temperature 2
     plain = [log(1 + exp((1 - 2) / 2)), log(1 + exp((0 - 3) / 2))]
-    found = in_batch(scores, ids, correct="none", temperature=2, reduction="none")
-    assert found.tolist() == pytest.approx(plain)
+    actual = in_batch(scores, ids, correct="none", temperature=2, reduction="none")
+    assert actual.tolist() == pytest.approx(plain)
 
 
 def test_one_class_twice_by_hand() -> None:
@@ -82,24 +82,24 @@ def test_log_q_has_one_meaning_by_hand() -> None:
     # An example of class 0 (score 2, q 1/8) against negatives of the classes 1 (score 1, q 1/2) and 0 again (score
     # 3): the loss is minus the logarithm of the positive's share of e^s, s the corrected score.
     scores, log_q = double(2, 1, 3).unsqueeze(0), double(1 / 8, 1 / 2, 1 / 8).log()
-    own, other, again = exp(2), exp(1), exp(3)
+    positive, other, again = exp(2), exp(1), exp(3)
     by_hand = {
-        "all": 8 * own / (8 * own + 2 * other + 8 * again),
-        "negatives": own / (own + 2 * other + 8 * again),
-        "importance": own / (own + other / (2 * 1 / 2) + again / (2 * 1 / 8)),
-        "none": own / (own + other + again),
+        "all": 8 * positive / (8 * positive + 2 * other + 8 * again),
+        "negatives": positive / (positive + 2 * other + 8 * again),
+        "importance": positive / (positive + other / (2 * 1 / 2) + again / (2 * 1 / 8)),
+        "none": positive / (positive + other + again),
     }
     assert set(by_hand) == set(get_args(Correct))
     for correct, share in by_hand.items():
         options: dict[str, Any] = {"correct": correct}
         pair = {"log_q": log_q[1:], "positive_log_q": log_q[:1]}
-        found = [
+        actual = [
             in_batch(scores, [0, 1, 0], log_q=log_q, **options),
             functional.distributed_in_batch(double(1).view(1, 1), scores.T, [0, 1, 0], log_q=log_q, **options),
             functional.sampled_softmax(scores[:, 0], scores[:, 1:], **pair, **options),
             functional.info_nce(scores[:, 0], scores[:, 1:], **pair, **options),
         ]
-        assert [value.item() for value in found] == pytest.approx([-log(share)] * 4, rel=1e-13)
+        assert [value.item() for value in actual] == pytest.approx([-log(share)] * 4, rel=1e-13)
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,7 +115,7 @@ def test_log_q_has_one_meaning_for_any_scores(data: st.DataObject) -> None:
     hits = data.draw(st.sampled_from(["keep", "mask"]))
     others = torch.stack([torch.tensor([j for j in range(columns) if j != i]) for i in range(2)])
     marks = (ids[others] == ids[:2].unsqueeze(1)) & (hits == "mask")
-    found = in_batch(scores, ids, log_q=log_q, hits=hits, reduction="none", **options)
+    actual = in_batch(scores, ids, log_q=log_q, hits=hits, reduction="none", **options)
     wanted = functional.sampled_softmax(
         scores.diagonal(),
         scores.gather(1, others),
@@ -125,15 +125,15 @@ def test_log_q_has_one_meaning_for_any_scores(data: st.DataObject) -> None:
         reduction="none",
         **options,
     )
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2])
 def test_it_is_torch_s_cross_entropy_of_corrected_scores(smoothing: float) -> None:
     scores, log_q = batch()
     wanted = F.cross_entropy(scores / 0.1 - log_q, torch.arange(4), label_smoothing=smoothing)
-    found = in_batch(scores, IDS, log_q=log_q, temperature=0.1, label_smoothing=smoothing)
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-13)
+    actual = in_batch(scores, IDS, log_q=log_q, temperature=0.1, label_smoothing=smoothing)
+    assert actual.item() == pytest.approx(wanted.item(), rel=1e-13)
 
 
 @every_way
@@ -149,15 +149,15 @@ def test_the_symmetric_loss_is_the_mean_of_rows_and_columns() -> None:
     users, log_users = torch.tensor([9, 9, 4, 5]), double(0.5, 0.5, 0.3, 0.2).log()
     of_rows: dict[str, Any] = {"row_ids": users, "row_log_q": log_users}
     for hits in get_args(InBatchHits):
-        found = in_batch(scores, IDS, log_q=log_q, hits=hits, symmetric=True, **of_rows)
+        actual = in_batch(scores, IDS, log_q=log_q, hits=hits, symmetric=True, **of_rows)
         rows = in_batch(scores, IDS, log_q=log_q, hits=hits)
         columns = in_batch(scores[:, :4].T, users, log_q=log_users, hits=hits)
-        assert found.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
+        assert actual.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
     # Without a law of the rows they count as equally frequent.
-    found = in_batch(scores, IDS, log_q=log_q, symmetric=True)
+    actual = in_batch(scores, IDS, log_q=log_q, symmetric=True)
     columns = in_batch(scores[:, :4].T, users, correct="none")
     rows = in_batch(scores, IDS, log_q=log_q)
-    assert found.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
+    assert actual.item() == pytest.approx((rows.item() + columns.item()) / 2, rel=1e-14)
 
 
 def by_loop(scores: Tensor, ids: Tensor, log_q: Tensor, marks: Tensor, **way: Any) -> Tensor:
@@ -174,11 +174,11 @@ def by_loop(scores: Tensor, ids: Tensor, log_q: Tensor, marks: Tensor, **way: An
         taken |= {
             j: {"all": law[j], "negatives": law[j], "importance": law[j] + log(m), "none": 0.0}[correct] for j in others
         }
-        there = positives + [j for j in others if hits == "keep" or ids[j] != ids[i]]
-        s = {j: scores[i, j] / t - taken[j] for j in there}
+        columns = positives + [j for j in others if hits == "keep" or ids[j] != ids[i]]
+        s = {j: scores[i, j] / t - taken[j] for j in columns}
         total = torch.stack(list(s.values())).logsumexp(0)
         of_positives = torch.stack([total - s[j] for j in positives]).mean()
-        of_all = torch.stack([total - s[j] for j in there]).mean()
+        of_all = torch.stack([total - s[j] for j in columns]).mean()
         rows.append((1 - eps) * of_positives + eps * of_all)
     return torch.stack(rows)
 
@@ -240,11 +240,11 @@ def test_positives_by_class_are_the_marks_of_their_columns() -> None:
         [True, False, True, False, True, False, True],
         [False, False, False, True, False, False, False],
     ])  # fmt: skip
-    found = in_batch(scores, IDS, log_q=log_q, positives=named).item()
+    actual = in_batch(scores, IDS, log_q=log_q, positives=named).item()
     lists = [[1], [9], [3, 2], [0]]
     for same in (marks, lists, jagged(lists), [{1}, set(), {2, 3}, {0}], Labels(lists), csr_array(marks.numpy())):
-        assert found == in_batch(scores, IDS, log_q=log_q, positives=same).item()
-    assert found == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
+        assert actual == in_batch(scores, IDS, log_q=log_q, positives=same).item()
+    assert actual == pytest.approx(by_loop(scores, IDS, log_q, marks).mean().item(), rel=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -261,10 +261,10 @@ def test_many_gradients_at_once(way: str, dtype: torch.dtype, monkeypatch: pytes
 
 def test_the_symmetric_half_has_the_positives_of_the_columns() -> None:
     scores, log_q = batch()
-    found = in_batch(scores, IDS, log_q=log_q, positives=MARKS, symmetric=True).item()
+    actual = in_batch(scores, IDS, log_q=log_q, positives=MARKS, symmetric=True).item()
     rows = by_loop(scores, IDS, log_q, MARKS).mean()
     columns = by_loop(scores[:, :4].T, IDS[:4], torch.zeros(4, dtype=torch.float64), MARKS[:, :4].T).mean()
-    assert found == pytest.approx((rows + columns).item() / 2, rel=1e-13)
+    assert actual == pytest.approx((rows + columns).item() / 2, rel=1e-13)
 
 
 def test_a_positive_beyond_the_precision() -> None:
@@ -316,8 +316,8 @@ def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mi
     assert slope(PRIOR, PRIOR, PRIOR, 1) < 1e-15
     # Two in-batch negatives and a uniform one: (2 pi + u) / 3 in all columns, or each column's own law.
     mixture = (2 * PRIOR + UNIFORM) / 3
-    mixed, own = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
-    assert 1e-6 < mixed < own / 10
+    mixed, by_column = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
+    assert 1e-6 < mixed < by_column / 10
 
 
 @forward_mode
@@ -338,23 +338,23 @@ def test_gradients_of_all_kinds(way: dict[str, Any]) -> None:
     # Of many batches at once, by vmap, as of each by itself; and the Hessian against that of whole matrices.
     many = torch.stack([scores, scores.flip(0), 2 * scores])
     each = torch.func.vmap(torch.func.grad(loss))(many)
-    for one, found in zip(many, each, strict=True):
-        leaf = one.clone().requires_grad_()
-        torch.testing.assert_close(torch.autograd.grad(loss(leaf), leaf)[0], found)
+    for logits, gradient in zip(many, each, strict=True):
+        leaf = logits.clone().requires_grad_()
+        torch.testing.assert_close(torch.autograd.grad(loss(leaf), leaf)[0], gradient)
 
 
 @every_way
 def test_blocks_of_rows_are_the_whole(way: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     scores, log_q = batch()
     options = way | ({"row_ids": [0, 1, 0, 2]} if way.get("symmetric") else {})
-    found = []
+    results = []
     for cells in (1, 14, 1 << 18):  # one row at a time, two, all
         monkeypatch.setattr(blocks, "CELLS", cells)
         leaf = scores.clone().requires_grad_()
         value = in_batch(leaf, IDS, log_q=log_q, **options)
-        found.append(torch.cat([value.reshape(1), *torch.autograd.grad(value, leaf)[0]]))
-    torch.testing.assert_close(found[0], found[2], rtol=1e-14, atol=1e-16)
-    torch.testing.assert_close(found[1], found[2], rtol=1e-14, atol=1e-16)
+        results.append(torch.cat([value.reshape(1), *torch.autograd.grad(value, leaf)[0]]))
+    torch.testing.assert_close(results[0], results[2], rtol=1e-14, atol=1e-16)
+    torch.testing.assert_close(results[1], results[2], rtol=1e-14, atol=1e-16)
 
 
 @every_way
@@ -387,7 +387,7 @@ def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dty
     monkeypatch.setattr(blocks, "SMALL", 0)
     for cells, weights in product((1, 14, 1 << 18), (None, uneven)):
         monkeypatch.setattr(blocks, "CELLS", cells)
-        found = []
+        results = []
         for leaf in (rounded.clone().requires_grad_(), rounded.double().requires_grad_()):
 
             def loss(z: Tensor, weights: Tensor | None = weights) -> Tensor:
@@ -402,14 +402,14 @@ def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dty
             with torch.autograd.forward_ad.dual_level():
                 dual = torch.autograd.forward_ad.make_dual(leaf.detach(), direction.to(leaf))
                 along = torch.autograd.forward_ad.unpack_dual(loss(dual)).tangent
-            found.append((value, first, kept.detach(), second, along))
-        (value, *first, second, along), exact = found
+            results.append((value, first, kept.detach(), second, along))
+        (value, *first, second, along), exact = results
         assert (value.dtype, first[0].dtype) == (torch.float32, half)
         assert value.item() == pytest.approx(exact[0].item(), rel=1e-6)
-        for mine in first:
-            torch.testing.assert_close(mine.double(), exact[1], rtol=eps, atol=eps / 16)
-        for mine, wanted in ((second, exact[3]), (along, exact[4])):
-            torch.testing.assert_close(mine.double(), wanted, rtol=eps, atol=4 * eps / least**2)
+        for actual in first:
+            torch.testing.assert_close(actual.double(), exact[1], rtol=eps, atol=eps / 16)
+        for actual, wanted in ((second, exact[3]), (along, exact[4])):
+            torch.testing.assert_close(actual.double(), wanted, rtol=eps, atol=4 * eps / least**2)
 
 
 @pytest.mark.parametrize("more", [{}, {"label_smoothing": 0.1}, {"temperature": torch.ones(1, requires_grad=True)}])
@@ -425,7 +425,7 @@ def test_half_precision_makes_no_matrix_of_single(
         scores = torch.randn(300, 300).to(dtype).requires_grad_()
         with Largest(torch.float32) as largest:
             in_batch(scores, ids, correct="none", **way, **more).backward()
-        assert largest.found == most
+        assert largest.size == most
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -529,8 +529,8 @@ def test_a_temperature_for_each_row(symmetric: bool) -> None:
     wanted = in_batch(divided, IDS, log_q=log_q, symmetric=symmetric)
     for by_row in (t, t.unsqueeze(-1)):
         assert in_batch(scores, IDS, log_q=log_q, temperature=by_row, symmetric=symmetric).item() == wanted.item()
-    one = in_batch(scores, IDS, log_q=log_q, temperature=double(2), symmetric=symmetric)
-    assert one.item() == pytest.approx(in_batch(scores, IDS, log_q=log_q, temperature=2, symmetric=symmetric).item())
+    actual = in_batch(scores, IDS, log_q=log_q, temperature=double(2), symmetric=symmetric)
+    assert actual.item() == pytest.approx(in_batch(scores, IDS, log_q=log_q, temperature=2, symmetric=symmetric).item())
 
 
 def of_vectors(scores: Tensor, ids: Tensor, *, temperature: Tensor) -> Tensor:
@@ -554,5 +554,5 @@ def test_masked_candidates_leave_the_gradient_of_a_temperature(
     """A score of -inf over T would make it NaN; right is that of the loss without the column."""
     scores = torch.tensor([[1, 2, 0, -math.inf], [0, 3, 1, -math.inf], [1, 1, 2, -math.inf]], dtype=dtype)
     t, ids = torch.full(shape, 0.5, dtype=dtype, requires_grad=True), torch.arange(4)
-    found, wanted = (torch.autograd.grad(loss(scores[:, :n], ids[:n], temperature=t), t)[0] for n in (4, 3))
-    torch.testing.assert_close(found, wanted)
+    actual, wanted = (torch.autograd.grad(loss(scores[:, :n], ids[:n], temperature=t), t)[0] for n in (4, 3))
+    torch.testing.assert_close(actual, wanted)

@@ -26,14 +26,14 @@ def towers() -> tuple[nn.Module, nn.Module, Tensor, Tensor, Tensor]:
 def test_loss_and_gradients_are_those_of_one_batch(chunk_size: int, options: dict[str, Any]) -> None:
     tower, table, users, items, log_q = towers()
     parameters = [*tower.parameters(), *table.parameters()]
-    found = []
+    results = []
     for q, v in (
         (cached(tower, users, chunk_size=chunk_size), cached(table, items, chunk_size=chunk_size)),
         (tower(users), table(items)),
     ):
         loss = functional.in_batch(q @ v.T, items, log_q=log_q[items], temperature=0.5, **options)
-        found.append([loss.detach(), *torch.autograd.grad(loss, parameters)])
-    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+        results.append([loss.detach(), *torch.autograd.grad(loss, parameters)])
+    torch.testing.assert_close(*results, rtol=1e-12, atol=1e-12)
 
 
 def test_one_chunk_s_activations_are_alive_at_a_time() -> None:

@@ -80,11 +80,11 @@ def learned(model: nn.Module, rank: int, world: int) -> list[Tensor]:
     optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
     for _ in range(STEPS):
         x = torch.randn(BATCH, FEATURES, generator=generator, dtype=torch.float64)
-        own = torch.multinomial(law, BATCH, replacement=True, generator=generator)
+        labels = torch.multinomial(law, BATCH, replacement=True, generator=generator)
         further = torch.randint(CLASSES, (4,), generator=generator)
-        mine, ids, extra = (part.chunk(world)[rank] for part in (x, own, further))
+        local, ids, extra = (part.chunk(world)[rank] for part in (x, labels, further))
         optimiser.zero_grad()
-        model(mine, torch.cat([ids, extra]), mixed.log()).backward()
+        model(local, torch.cat([ids, extra]), mixed.log()).backward()
         optimiser.step()
     return [parameter.detach() for parameter in model.parameters()]
 
@@ -93,14 +93,14 @@ def process(rank: int, world: int, folder: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=world)
     share = slice(rank * 8 // world, (rank + 1) * 8 // world)
-    found = []
+    results = []
     for way in WAYS:
         model = nn.parallel.DistributedDataParallel(Towers())
         loss = model(*(part[share] for part in joined()), of_rows(way, share))
         loss.backward()
         mean = loss.detach().clone()
         dist.all_reduce(mean)
-        found.append((mean / world, model.module.left.grad, model.module.right.grad))
+        results.append((mean / world, model.module.left.grad, model.module.right.grad))
     weights = learned(nn.parallel.DistributedDataParallel(Learned()), rank, world)
     messages = []
     for size, further in ((1 + rank, 0), (2, 2 * (rank > 0))):  # then rank 0 alone has no further negatives
@@ -114,7 +114,7 @@ def process(rank: int, world: int, folder: str) -> None:
     rows = torch.tensor([rank + 1.0], requires_grad=True)
     (slope,) = torch.autograd.grad(gathered(rows).pow(3).sum(), rows, create_graph=True)
     (curvature,) = torch.autograd.grad(slope.sum(), rows)
-    torch.save((found, weights, messages, shown, slope.item(), curvature.item()), f"{folder}/{rank}.pt")
+    torch.save((results, weights, messages, shown, slope.item(), curvature.item()), f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -133,8 +133,8 @@ def ranks(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 def test_gradients_are_those_of_one_process_on_the_joined_batch(ranks: list[Any]) -> None:
     x, z, ids, log_q = joined()
-    for found, *_ in ranks:
-        for way, (value, left, right) in zip(WAYS, found, strict=True):
+    for results, *_ in ranks:
+        for way, (value, left, right) in zip(WAYS, results, strict=True):
             model, options = Towers(), of_rows(way, slice(None))
             wanted = functional.in_batch((x @ model.left) @ (z @ model.right).T, ids, log_q=log_q, **options)
             wanted.backward()  # type: ignore[no-untyped-call]
@@ -181,10 +181,10 @@ def test_arrays_are_no_vectors_that_learn() -> None:
 def test_vectors_of_a_network_and_of_an_embedding_meet_under_autocast() -> None:
     x, z, ids, log_q = joined()
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = distributed_in_batch(x[:, :4].bfloat16(), z[:, :4].float(), ids, log_q=log_q)
+        actual = distributed_in_batch(x[:, :4].bfloat16(), z[:, :4].float(), ids, log_q=log_q)
     wanted = functional.in_batch(x[:, :4] @ z[:, :4].T, ids, log_q=log_q)
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(wanted.item(), rel=0.02)
+    assert actual.dtype == torch.float32
+    assert actual.item() == pytest.approx(wanted.item(), rel=0.02)
     with pytest.raises(ValueError, match=r"vectors are torch.bfloat16 and torch.float32: move one by .to\(\)"):
         distributed_in_batch(x.bfloat16(), z.float(), ids, log_q=log_q)
 

@@ -52,15 +52,15 @@ def test_cosines_of_zero_long_and_short_vectors(dtype: torch.dtype) -> None:
     across = 1.4 / math.sqrt(3)
     cosines = torch.tensor([[0, 0, 0], [0, 1, across], [0, across, 1]], dtype=torch.float64)
     eps, ids = torch.finfo(dtype).eps, [0, 1, 2]
-    found = linear_in_batch(queries, items, ids, correct="none", normalize=True)
-    assert found.item() == pytest.approx(in_batch(cosines, ids, correct="none").item(), abs=2 * eps + 1e-12)
+    actual = linear_in_batch(queries, items, ids, correct="none", normalize=True)
+    assert actual.item() == pytest.approx(in_batch(cosines, ids, correct="none").item(), abs=2 * eps + 1e-12)
     layer = SampledOutput(3, 3, bias=False, normalize=True, dtype=dtype)
     layer.load_state_dict({"weight": items.detach()})
     for logits in (layer.logits(queries), torch.stack([layer(queries, [i] * 3, [i])[0] for i in range(3)], 1)):
         torch.testing.assert_close(logits.double(), cosines, rtol=0, atol=2 * eps)
     [first] = torch.autograd.grad(logits.square().sum(), queries, create_graph=True)
     [second] = torch.autograd.grad(first.sum(), queries)
-    for slope in (first, second, *torch.autograd.grad(found, [queries, items])):
+    for slope in (first, second, *torch.autograd.grad(actual, [queries, items])):
         assert slope.isfinite().all()
         assert not slope[0].any()
 
@@ -98,13 +98,13 @@ def test_blocks_are_the_loss_of_all_scores(correct: Any, hits: Any, block: str) 
         unit = [F.normalize(part, dim=-1) for part in (queries, items)] if normalize else [queries, items]
         wanted = in_batch(unit[0] @ unit[1].T, ids, **options)
         with cut(block):
-            found = linear_in_batch(queries, items, ids, normalize=normalize, **options)
-            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+            actual = linear_in_batch(queries, items, ids, normalize=normalize, **options)
+            torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
             leaves = [queries, items, *([t] if isinstance(t, Tensor) else [])]
             uneven = torch.linspace(1, 2, wanted.numel(), dtype=torch.float64).view(wanted.shape)
-            gradients = [torch.autograd.grad((value * uneven).sum(), leaves) for value in (found, wanted)]
-        for mine, theirs in zip(*gradients, strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-12)
+            gradients = [torch.autograd.grad((value * uneven).sum(), leaves) for value in (actual, wanted)]
+        for gradient, expected in zip(*gradients, strict=True):
+            torch.testing.assert_close(gradient, expected, rtol=1e-11, atol=1e-12)
 
 
 @blocks
@@ -121,17 +121,17 @@ def test_all_classes_of_a_catalogue(normalize: bool, reduction: Any, block: str)
         scores = (unit[0] @ unit[1].T + bias.T) / temperature - (0 if taken is None else taken)
         wanted = F.cross_entropy(scores, labels, reduction=reduction)
         with cut(block):
-            found = linear_cross_entropy(
+            actual = linear_cross_entropy(
                 hidden, weight, labels, class_bias=bias, log_q=taken, temperature=temperature, normalize=normalize,
                 reduction=reduction,
             )  # fmt: skip
-            torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+            torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
             uneven = torch.linspace(1, 2, wanted.numel(), dtype=torch.float64).view(wanted.shape)
-            by = [torch.autograd.grad((v * uneven).sum(), leaves, allow_unused=True) for v in (found, wanted)]
-        for mine, theirs in zip(*by, strict=True):
-            assert (mine is None) == (theirs is None)
-            if mine is not None:
-                torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-12)
+            by = [torch.autograd.grad((v * uneven).sum(), leaves, allow_unused=True) for v in (actual, wanted)]
+        for gradient, expected in zip(*by, strict=True):
+            assert (gradient is None) == (expected is None)
+            if gradient is not None:
+                torch.testing.assert_close(gradient, expected, rtol=1e-11, atol=1e-12)
 
 
 class Largest(TorchDispatchMode):
@@ -139,13 +139,13 @@ class Largest(TorchDispatchMode):
 
     def __init__(self, dtype: torch.dtype | None = None) -> None:
         super().__init__()
-        self.dtype, self.found = dtype, 0
+        self.dtype, self.size = dtype, 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        for one in made if isinstance(made, (tuple, list)) else (made,):
-            if isinstance(one, Tensor) and one.untyped_storage().nbytes() and self.dtype in (None, one.dtype):
-                self.found = max(self.found, one.untyped_storage().nbytes() // one.element_size())
+        for tensor in made if isinstance(made, (tuple, list)) else (made,):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().nbytes() and self.dtype in (None, tensor.dtype):
+                self.size = max(self.size, tensor.untyped_storage().nbytes() // tensor.element_size())
         return made
 
 
@@ -160,10 +160,10 @@ def test_no_step_makes_a_matrix_of_all_scores(symmetric: bool) -> None:
             linear_in_batch(queries, items, ids, **options).sum().backward()
             distributed_in_batch(queries, items, ids, **options).sum().backward()
             linear_cross_entropy(queries, items, ids, reduction=reduction).sum().backward()
-        assert largest.found == 64 * 300
+        assert largest.size == 64 * 300
     with Largest() as largest:
         in_batch(queries @ items.T, ids, correct="none")
-    assert largest.found == 300 * 300
+    assert largest.size == 300 * 300
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
@@ -171,14 +171,14 @@ def test_half_precision_and_autocast_are_those_of_the_plain_loss(half: torch.dty
     """Products in half precision, sums in single: equal up to the rounding of products, 8 eps."""
     queries, items, ids, given = batch(E, torch.float32)
     with torch.autocast("cpu", dtype=half):
-        found = linear_in_batch(queries, items, ids, log_q=given["log_q"])
+        actual = linear_in_batch(queries, items, ids, log_q=given["log_q"])
         wanted = in_batch(queries @ items.T, ids, log_q=given["log_q"])
     low = linear_in_batch(queries.to(half), items.to(half), ids, log_q=given["log_q"])
-    assert found.dtype == wanted.dtype == low.dtype == torch.float32
-    for value in (found, low):
+    assert actual.dtype == wanted.dtype == low.dtype == torch.float32
+    for value in (actual, low):
         torch.testing.assert_close(value, wanted, rtol=8 * torch.finfo(half).eps, atol=0)
-        mine, theirs = (torch.autograd.grad(one, queries, retain_graph=True)[0] for one in (value, wanted))
-        torch.testing.assert_close(mine, theirs, rtol=0.1, atol=16 * torch.finfo(half).eps)
+        gradient, expected = (torch.autograd.grad(loss, queries, retain_graph=True)[0] for loss in (value, wanted))
+        torch.testing.assert_close(gradient, expected, rtol=0.1, atol=16 * torch.finfo(half).eps)
 
 
 @forward_mode

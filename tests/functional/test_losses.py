@@ -204,25 +204,25 @@ def test_importance_is_the_weight_of_one_over_m_q(loss: Loss) -> None:
     q = double(0.1, 0.5, 0.4)
     expected = loss(positive, negative, weights=1 / (3 * q)).item()
     for log_q in (q.log(), q.log().expand(2, 3)):
-        found = loss(positive, negative, log_q=log_q, correct="importance").item()
-        assert found == pytest.approx(expected, rel=1e-14)
+        actual = loss(positive, negative, log_q=log_q, correct="importance").item()
+        assert actual == pytest.approx(expected, rel=1e-14)
 
 
 @every_weighted_loss
 def test_log_q_is_off_the_logits_that_correct_names(loss: Loss) -> None:
     positive, negative = batch(2, 3)
-    log_q, own = double(0.1, 0.5, 0.4).log(), double(0.3, 0.7).log()
+    log_q, label_log_q = double(0.1, 0.5, 0.4).log(), double(0.3, 0.7).log()
     shifted = {
-        "all": (positive - own, negative - log_q),
+        "all": (positive - label_log_q, negative - log_q),
         "negatives": (positive, negative - log_q),
         "none": (positive, negative),
     }
     for correct, pair in shifted.items():
-        found = loss(positive, negative, log_q=log_q, positive_log_q=own, correct=correct)
-        assert found.item() == pytest.approx(loss(*pair).item(), rel=1e-14)
+        actual = loss(positive, negative, log_q=log_q, positive_log_q=label_log_q, correct=correct)
+        assert actual.item() == pytest.approx(loss(*pair).item(), rel=1e-14)
     assert (
-        loss(positive, negative, log_q=log_q, positive_log_q=own).item()
-        == loss(positive, negative, log_q=log_q, positive_log_q=own, correct="all").item()
+        loss(positive, negative, log_q=log_q, positive_log_q=label_log_q).item()
+        == loss(positive, negative, log_q=log_q, positive_log_q=label_log_q, correct="all").item()
     )
 
 
@@ -390,11 +390,11 @@ def test_pairwise_margin_by_hand_and_its_own_class_has_none() -> None:
 
 def test_margins_by_hand() -> None:
     log_prior = double(0.5, 0.3, 0.2).log()
-    own = log_prior[[2]].unsqueeze(-1)
-    assert functional.adaptive(own, 2.0).item() == pytest.approx(2 * 0.2**-0.25)
+    log_pi = log_prior[[2]].unsqueeze(-1)
+    assert functional.adaptive(log_pi, 2.0).item() == pytest.approx(2 * 0.2**-0.25)
     assert functional.equalised(log_prior).exp().tolist() == pytest.approx([0.5, 0.3, 0.2])
     assert functional.equalised([-math.inf, -1], exponent=0).exp().tolist() == [1, 1]
-    assert functional.logit_adjusted(own, log_prior).exp()[0].tolist() == pytest.approx([0.5 / 0.2, 0.3 / 0.2, 1])
+    assert functional.logit_adjusted(log_pi, log_prior).exp()[0].tolist() == pytest.approx([0.5 / 0.2, 0.3 / 0.2, 1])
 
 
 @pytest.mark.parametrize("name", ["adaptive", "equalised", "logit_adjusted"])
@@ -403,17 +403,17 @@ def test_a_margin_loss_is_the_sampled_softmax_of_all_negatives_with_margins_for_
     logits = torch.randn(6, 5, generator=generator, dtype=torch.float64)
     labels = torch.randint(5, (6,), generator=generator)
     log_prior = torch.log_softmax(torch.randn(5, generator=generator, dtype=torch.float64), 0)
-    own, others = labels.unsqueeze(-1), torch.tensor([[y for y in range(5) if y != label] for label in labels])
+    column, others = labels.unsqueeze(-1), torch.tensor([[y for y in range(5) if y != label] for label in labels])
 
     def margins(ids: Tensor) -> Tensor:
-        positive, negative = log_prior[own], log_prior[ids]
+        positive, negative = log_prior[column], log_prior[ids]
         if name == "adaptive":
             return functional.adaptive(positive, 0.5).expand(ids.shape)
         return functional.equalised(negative) if name == "equalised" else functional.logit_adjusted(positive, negative)
 
     full = functional.pairwise_margin(logits, labels, margins(torch.arange(5).expand(6, 5)))
     sampled = functional.sampled_softmax(
-        logits.gather(-1, own).squeeze(-1), logits.gather(-1, others), weights=margins(others).exp()
+        logits.gather(-1, column).squeeze(-1), logits.gather(-1, others), weights=margins(others).exp()
     )
     assert full.item() == pytest.approx(sampled.item(), rel=1e-14)
 
@@ -486,8 +486,8 @@ def test_the_layer_gathers_the_logits_that_a_dense_one_has(bias: bool) -> None:
     positive, negative = output(hidden, labels, ids)
     assert torch.allclose(positive, full.gather(-1, labels.unsqueeze(-1)).squeeze(-1))
     assert torch.allclose(negative, full[:, ids])
-    _, own = output(hidden, labels, ids.expand(6, 7))
-    assert torch.allclose(own, full[:, ids])
+    _, gathered = output(hidden, labels, ids.expand(6, 7))
+    assert torch.allclose(gathered, full[:, ids])
 
 
 def test_its_gradients_are_sparse_and_equal_the_dense_ones() -> None:

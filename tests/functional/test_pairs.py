@@ -23,10 +23,10 @@ def scores() -> Tensor:
 
 def test_two_pairs_by_hand() -> None:
     """Each row has its own pair at 2 / .5 - 1 = 3 and another at -1."""
-    found = functional.sigmoid_pairs(
+    actual = functional.sigmoid_pairs(
         torch.tensor([[2.0, 0.0], [0.0, 2.0]]), [5, 8], temperature=0.5, logit_bias=-1.0, reduction="none"
     )
-    assert found.tolist() == pytest.approx([math.log1p(math.exp(-3)) + math.log1p(math.exp(-1))] * 2, rel=1e-6)
+    assert actual.tolist() == pytest.approx([math.log1p(math.exp(-3)) + math.log1p(math.exp(-1))] * 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
@@ -37,10 +37,10 @@ def test_the_formula_as_published(hits: Any) -> None:
     terms = -F.logsigmoid(logits * (2 * torch.eye(3, 4) - 1))
     if hits == "mask":
         terms[[0, 1, 2], [2, 3, 0]] = 0
-    found = functional.sigmoid_pairs(
+    actual = functional.sigmoid_pairs(
         scores(), ids, log_q=law, hits=hits, temperature=0.1, logit_bias=-3, reduction="none"
     )
-    torch.testing.assert_close(found, terms.sum(1), rtol=1e-6, atol=1e-6)  # log q is in single precision
+    torch.testing.assert_close(actual, terms.sum(1), rtol=1e-6, atol=1e-6)  # log q is in single precision
 
 
 @pytest.mark.parametrize("hits", ["keep", "mask"])
@@ -103,10 +103,10 @@ def test_a_candidate_that_cannot_be_costs_nothing_and_has_no_gradient() -> None:
 def test_scale_and_bias_are_learned_and_said() -> None:
     layer = nn.SigmoidPairs(temperature=0.5, logit_bias=-1.0, learn_temperature=True, learn_logit_bias=True)
     assert {name for name, _ in layer.named_parameters()} == {"log_temperature", "logit_bias"}
-    found = layer(scores().float(), range(4))
+    actual = layer(scores().float(), range(4))
     wanted = functional.sigmoid_pairs(scores().float(), range(4), temperature=0.5, logit_bias=-1.0)  # type: ignore[arg-type]
-    torch.testing.assert_close(found, wanted)
-    found.backward()
+    torch.testing.assert_close(actual, wanted)
+    actual.backward()
     assert all(parameter.grad is not None and parameter.grad != 0 for parameter in layer.parameters())
     assert "temperature=0.5, logit_bias=-1" in repr(layer)
 

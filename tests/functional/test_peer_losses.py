@@ -34,14 +34,14 @@ def ranking(**options: Any) -> Any:
 def test_both_directions_of_sentence_transformers(towers: tuple[Tensor, Tensor]) -> None:
     """One softmax a direction is ours with ``symmetric``; one for both has the own score twice."""
     both = {"directions": ("query_to_doc", "doc_to_query")}
-    scores, own = towers[0] @ towers[1].T, torch.arange(SIZE)
-    found = ranking(**both, partition_mode="per_direction").compute_loss_from_embeddings(list(towers), None).item()
-    wanted = functional.in_batch(scores, own, correct="none", temperature=1 / 20, symmetric=True).item()
-    assert found == pytest.approx(wanted, rel=1e-6)
-    found = ranking(**both, partition_mode="joint").compute_loss_from_embeddings(list(towers), None).item()
-    joint = F.cross_entropy(20 * torch.cat([scores, scores.T], 1), own).item()
-    assert found == pytest.approx(joint, rel=1e-6)
-    assert found > wanted + 0.5
+    scores, ids = towers[0] @ towers[1].T, torch.arange(SIZE)
+    actual = ranking(**both, partition_mode="per_direction").compute_loss_from_embeddings(list(towers), None).item()
+    wanted = functional.in_batch(scores, ids, correct="none", temperature=1 / 20, symmetric=True).item()
+    assert actual == pytest.approx(wanted, rel=1e-6)
+    actual = ranking(**both, partition_mode="joint").compute_loss_from_embeddings(list(towers), None).item()
+    joint = F.cross_entropy(20 * torch.cat([scores, scores.T], 1), ids).item()
+    assert actual == pytest.approx(joint, rel=1e-6)
+    assert actual > wanted + 0.5
 
 
 def test_hardness_of_sentence_transformers_is_a_weight_without_gradient(towers: tuple[Tensor, Tensor]) -> None:
@@ -78,20 +78,20 @@ def test_cached_or_not_sentence_transformers_minimise_one_loss(name: str) -> Non
     encoder = nn.Sequential(mean := Mean())
     columns = [{"input_ids": torch.randint(50, (SIZE, 4))} for _ in range(2)]
     options = {"mini_batch_size": 4} if name.startswith("Cached") else {}
-    found = getattr(losses, name)(encoder, scale=20.0, **options)([dict(column) for column in columns], None)
-    found.backward()
-    theirs, mean.table.weight.grad = mean.table.weight.grad, None
+    actual = getattr(losses, name)(encoder, scale=20.0, **options)([dict(column) for column in columns], None)
+    actual.backward()
+    gradient, mean.table.weight.grad = mean.table.weight.grad, None
     left, right = (F.normalize(encoder(column)["sentence_embedding"]) for column in columns)
     wanted = functional.in_batch(left @ right.T, range(SIZE), correct="none", temperature=1 / 20)  # type: ignore[arg-type]
     wanted.backward()  # type: ignore[no-untyped-call]
-    assert found.item() == pytest.approx(wanted.item(), rel=1e-5)
-    torch.testing.assert_close(theirs, mean.table.weight.grad, rtol=1e-4, atol=1e-5)
+    assert actual.item() == pytest.approx(wanted.item(), rel=1e-5)
+    torch.testing.assert_close(gradient, mean.table.weight.grad, rtol=1e-4, atol=1e-5)
 
 
 def test_clip_and_siglip_of_open_clip(towers: tuple[Tensor, Tensor]) -> None:
-    if (found := importlib.util.find_spec("open_clip")) is None or found.origin is None:
+    if (spec := importlib.util.find_spec("open_clip")) is None or spec.origin is None:
         pytest.skip("could not import 'open_clip'")
-    peer = runpy.run_path(str(Path(found.origin).with_name("loss.py")))  # the package would ask for torchvision
+    peer = runpy.run_path(str(Path(spec.origin).with_name("loss.py")))  # the package would ask for torchvision
     scores = towers[0] @ towers[1].T
     loss = peer["ClipLoss"]()(*towers, logit_scale=20.0).item()
     wanted = functional.in_batch(scores, range(SIZE), correct="none", temperature=1 / 20, symmetric=True).item()  # type: ignore[arg-type]
@@ -105,10 +105,10 @@ def test_several_positives_of_pytorch_metric_learning(towers: tuple[Tensor, Tens
     """SupConLoss: the mean over the positives of a row of their cross entropies among all columns."""
     peer = pytest.importorskip("pytorch_metric_learning.losses")
     ids = torch.arange(SIZE) // 3
-    found = peer.SupConLoss(temperature=0.2)(towers[0], ids, ref_emb=towers[1], ref_labels=ids.clone()).item()
+    actual = peer.SupConLoss(temperature=0.2)(towers[0], ids, ref_emb=towers[1], ref_labels=ids.clone()).item()
     scores = towers[0] @ towers[1].T
     wanted = functional.in_batch(scores, ids, correct="none", temperature=0.2, positives=ids.unsqueeze(1)).item()
-    assert found == pytest.approx(wanted, rel=1e-6)
+    assert actual == pytest.approx(wanted, rel=1e-6)
 
 
 def test_the_corrections_of_keras_rs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +118,10 @@ def test_the_corrections_of_keras_rs(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = pytest.importorskip("keras_rs")
     logits, labels, ids = torch.randn(3, 3, generator=torch.Generator().manual_seed(0)), torch.eye(3), [7, 2, 7]
     q = torch.tensor([0.5, 1e-9, 0.5])
-    found = torch.as_tensor(peer.layers.SamplingProbabilityCorrection()(logits, q.expand(3, 3)).cpu())
-    torch.testing.assert_close(found, logits - q.clamp_min(1e-6).log())
-    found = torch.as_tensor(peer.layers.RemoveAccidentalHits()(logits, labels, torch.tensor(ids)).cpu())
-    assert torch.equal(found, logits)
-    loss = F.cross_entropy(found, torch.arange(3)).item()
+    actual = torch.as_tensor(peer.layers.SamplingProbabilityCorrection()(logits, q.expand(3, 3)).cpu())
+    torch.testing.assert_close(actual, logits - q.clamp_min(1e-6).log())
+    actual = torch.as_tensor(peer.layers.RemoveAccidentalHits()(logits, labels, torch.tensor(ids)).cpu())
+    assert torch.equal(actual, logits)
+    loss = F.cross_entropy(actual, torch.arange(3)).item()
     assert loss == pytest.approx(functional.in_batch(logits, ids, correct="none").item(), rel=1e-6)
     assert loss > functional.in_batch(logits, ids, correct="none", hits="mask").item() + 0.1

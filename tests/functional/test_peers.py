@@ -29,8 +29,8 @@ def of_scores(left: Tensor, right: Tensor, ids: Tensor, temperature: float, **op
 
 def test_info_nce_pytorch(towers: tuple[Tensor, Tensor]) -> None:
     peer = pytest.importorskip("info_nce")
-    found = peer.InfoNCE(temperature=0.2)(*towers).item()
-    assert found == pytest.approx(of_scores(*towers, torch.arange(12), 0.2), rel=1e-12)
+    actual = peer.InfoNCE(temperature=0.2)(*towers).item()
+    assert actual == pytest.approx(of_scores(*towers, torch.arange(12), 0.2), rel=1e-12)
 
 
 @pytest.mark.parametrize("repeated", [False, True])
@@ -39,22 +39,22 @@ def test_ntxent_of_pytorch_metric_learning(towers: tuple[Tensor, Tensor], repeat
     ids = torch.arange(12) // 2 if repeated else torch.arange(12)
     left, right = towers
     # Another tensor of labels, as for one and the same the peer leaves out the diagonal.
-    found = peer.NTXentLoss(temperature=0.2)(left, ids, ref_emb=right, ref_labels=ids.clone()).item()
+    actual = peer.NTXentLoss(temperature=0.2)(left, ids, ref_emb=right, ref_labels=ids.clone()).item()
     if not repeated:
-        assert found == pytest.approx(of_scores(left, right, ids, 0.2), rel=1e-12)
+        assert actual == pytest.approx(of_scores(left, right, ids, 0.2), rel=1e-12)
         return
     # Each positive of a row is scored against the negatives of the row: masked hits, once with either positive.
     swapped = torch.arange(12) ^ 1
     wanted = [of_scores(left, right[order], ids, 0.2, hits="mask") for order in (torch.arange(12), swapped)]
-    assert found == pytest.approx(sum(wanted) / 2, rel=1e-12)
+    assert actual == pytest.approx(sum(wanted) / 2, rel=1e-12)
 
 
 def test_multiple_negatives_of_sentence_transformers(towers: tuple[Tensor, Tensor]) -> None:
     peer = pytest.importorskip("sentence_transformers.losses")
     util = pytest.importorskip("sentence_transformers.util")
     loss = peer.MultipleNegativesRankingLoss(torch.nn.Identity(), scale=20.0, similarity_fct=util.cos_sim)
-    found = loss.compute_loss_from_embeddings(list(towers), None).item()
-    assert found == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20), rel=1e-6)
+    actual = loss.compute_loss_from_embeddings(list(towers), None).item()
+    assert actual == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20), rel=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:The MultipleNegativesSymmetricRankingLoss is deprecated:DeprecationWarning")
@@ -62,8 +62,8 @@ def test_symmetric_multiple_negatives_of_sentence_transformers(towers: tuple[Ten
     peer = pytest.importorskip("sentence_transformers.losses")
     util = pytest.importorskip("sentence_transformers.util")
     loss = peer.MultipleNegativesSymmetricRankingLoss(torch.nn.Identity(), scale=20.0, similarity_fct=util.cos_sim)
-    found = loss.compute_loss_from_embeddings(list(towers), None).item()
-    assert found == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20, symmetric=True), rel=1e-6)
+    actual = loss.compute_loss_from_embeddings(list(towers), None).item()
+    assert actual == pytest.approx(of_scores(*towers, torch.arange(12), 1 / 20, symmetric=True), rel=1e-6)
 
 
 class Batch:
@@ -77,7 +77,7 @@ class Batch:
         self.log_q = torch.log_softmax(torch.randn(5, generator=generator), 0)[self.ids]
         self.scores = self.left @ self.right.T
 
-    def theirs(self, **options: Any) -> float:
+    def peer_loss(self, **options: Any) -> float:
         """The loss of their task: the sum over the examples."""
         if not hasattr(pytest.importorskip("tensorflow").keras.losses.Reduction, "SUM"):
             pytest.skip("TensorFlow Recommenders is written for Keras 2: pip install tf-keras, TF_USE_LEGACY_KERAS=1")
@@ -85,8 +85,8 @@ class Batch:
         given = {"candidate_ids": self.ids.numpy()}
         if (log_q := options.pop("log_q", None)) is not None:
             given["candidate_sampling_probability"] = log_q.exp().numpy()
-        found = peer.tasks.Retrieval(**options)(self.left.numpy(), self.right.numpy(), compute_metrics=False, **given)
-        return float(found)
+        actual = peer.tasks.Retrieval(**options)(self.left.numpy(), self.right.numpy(), compute_metrics=False, **given)
+        return float(actual)
 
     def ours(self, **options: Any) -> float:
         return functional.in_batch(self.scores, self.ids, reduction="sum", **options).item()
@@ -96,19 +96,19 @@ class Batch:
 @pytest.mark.parametrize("temperature", [1.0, 0.5])
 def test_retrieval_of_tensorflow_recommenders(further: int, temperature: float) -> None:
     batch, heat = Batch(further), {"temperature": temperature}
-    assert batch.theirs(**heat) == pytest.approx(batch.ours(correct="none", **heat), rel=1e-5)
-    assert batch.theirs(log_q=batch.log_q, **heat) == pytest.approx(batch.ours(log_q=batch.log_q, **heat), rel=1e-5)
-    found = batch.theirs(log_q=batch.log_q, remove_accidental_hits=True, **heat)
-    assert found == pytest.approx(batch.ours(log_q=batch.log_q, hits="mask", **heat), rel=1e-5)
+    assert batch.peer_loss(**heat) == pytest.approx(batch.ours(correct="none", **heat), rel=1e-5)
+    assert batch.peer_loss(log_q=batch.log_q, **heat) == pytest.approx(batch.ours(log_q=batch.log_q, **heat), rel=1e-5)
+    actual = batch.peer_loss(log_q=batch.log_q, remove_accidental_hits=True, **heat)
+    assert actual == pytest.approx(batch.ours(log_q=batch.log_q, hits="mask", **heat), rel=1e-5)
 
 
 def test_retrieval_of_tensorflow_recommenders_takes_rare_items_for_a_millionth() -> None:
     batch = Batch(3)
     rare = torch.where(batch.ids == batch.ids[0], math.log(1e-9), batch.log_q)
     clipped = rare.clamp_min(math.log(1e-6))
-    found = batch.theirs(log_q=rare)
-    assert found == pytest.approx(batch.ours(log_q=clipped), rel=1e-5)
-    assert abs(found - batch.ours(log_q=rare)) > 1
+    actual = batch.peer_loss(log_q=rare)
+    assert actual == pytest.approx(batch.ours(log_q=clipped), rel=1e-5)
+    assert abs(actual - batch.ours(log_q=rare)) > 1
 
 
 def test_hard_negatives_of_tensorflow_recommenders() -> None:
@@ -116,7 +116,7 @@ def test_hard_negatives_of_tensorflow_recommenders() -> None:
     batch = Batch(3)
     others = batch.scores - torch.eye(12, 15) * 1e9
     wanted = functional.info_nce(batch.scores.diagonal(), others.topk(4).values, reduction="sum").item()
-    assert batch.theirs(num_hard_negatives=4) == pytest.approx(wanted, rel=1e-5)
+    assert batch.peer_loss(num_hard_negatives=4) == pytest.approx(wanted, rel=1e-5)
 
 
 class Drawn:
@@ -132,8 +132,8 @@ class Drawn:
         self.values = tf.random.log_uniform_candidate_sampler(
             self.labels, 1, self.DRAWS, unique=unique, range_max=self.CLASSES, seed=3
         )
-        ids, own, drawn = (torch.from_numpy(value.numpy()) for value in self.values)
-        self.ids, self.own_count, self.count = ids, own.flatten(), drawn
+        ids, label_count, drawn = (torch.from_numpy(value.numpy()) for value in self.values)
+        self.ids, self.own_count, self.count = ids, label_count.flatten(), drawn
         scores = torch.from_numpy(self.inputs @ self.weights.T + self.biases)
         self.positive, self.negative = scores.gather(1, torch.from_numpy(self.labels)).flatten(), scores[:, ids]
         self.hits = ids == torch.from_numpy(self.labels)
@@ -142,12 +142,12 @@ class Drawn:
         """Logits less the logarithm of the expected count, the positive's too."""
         return self.positive - self.own_count.log(), self.negative - self.count.log()
 
-    def theirs(self, loss: Any, **options: Any) -> Tensor:
-        found = loss(
+    def peer_loss(self, loss: Any, **options: Any) -> Tensor:
+        actual = loss(
             self.weights, self.biases, self.labels, self.inputs, self.DRAWS, self.CLASSES,
             sampled_values=self.values, **options,
         )  # fmt: skip
-        return torch.from_numpy(found.numpy())
+        return torch.from_numpy(actual.numpy())
 
 
 @pytest.mark.parametrize("unique", [False, True])
@@ -160,9 +160,9 @@ def test_sampled_softmax_of_tensorflow(unique: bool) -> None:
     assert drawn.hits.any()
     assert unique == bool((drawn.hits <= last).all())
     for hits in (True, False):
-        found = drawn.theirs(tf.nn.sampled_softmax_loss, remove_accidental_hits=hits)
+        actual = drawn.peer_loss(tf.nn.sampled_softmax_loss, remove_accidental_hits=hits)
         wanted = functional.info_nce(*drawn.corrected(), hits=drawn.hits & last if hits else None, reduction="none")
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("unique", [False, True])
@@ -170,7 +170,7 @@ def test_nce_of_tensorflow(unique: bool) -> None:
     tf = pytest.importorskip("tensorflow")
     drawn = Drawn(tf, unique)
     wanted = functional.binary_nce(*drawn.corrected(), reduction="none")
-    torch.testing.assert_close(drawn.theirs(tf.nn.nce_loss), wanted, rtol=1e-5, atol=1e-5)  # hits stay: the default
+    torch.testing.assert_close(drawn.peer_loss(tf.nn.nce_loss), wanted, rtol=1e-5, atol=1e-5)  # hits stay: the default
 
 
 def test_the_log_uniform_law_of_tensorflow() -> None:

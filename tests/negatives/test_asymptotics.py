@@ -201,8 +201,8 @@ def test_lemma_6_by_characteristic_functions_and_the_delta_method() -> None:
     # e^{-sigma^2 s^2/2} (Levy). The logarithm of G is differentiable at mu > 0 with slope 1/mu.
     s, sigma, r = sp.symbols("s sigma r", positive=True)
     third = sp.symbols("third", complex=True)
-    one = 1 - sigma**2 * s**2 * r**2 / 2 + third * s**3 * r**3  # r = 1/sqrt(m)
-    assert sp.series(sp.log(one) / r**2, r, 0, 1).removeO() == -(sigma**2) * s**2 / 2
+    transform = 1 - sigma**2 * s**2 * r**2 / 2 + third * s**3 * r**3  # r = 1/sqrt(m)
+    assert sp.series(sp.log(transform) / r**2, r, 0, 1).removeO() == -(sigma**2) * s**2 / 2
     g = sp.symbols("g", positive=True)
     assert sp.diff(sp.log(g), g).subs(g, mu) == 1 / mu
 
@@ -211,15 +211,15 @@ def test_lemma_6_by_characteristic_functions_and_the_delta_method() -> None:
 def test_lemma_6_with_two_labels_to_draw_from() -> None:
     # e^f is 2 for the positive, 1 for a negative drawn with probability 1/3, 4 for the other one; eta = 1. So
     # G = 3 + 3 Binomial(m, 2/3) / m, and its distance from the normal law falls as 1/sqrt(m); nothing is sampled.
-    low, high, own, p = 1.0, 4.0, 2.0, 2 / 3
-    centre = own + low + p * (high - low)
+    low, high, positive, p = 1.0, 4.0, 2.0, 2 / 3
+    centre = positive + low + p * (high - low)
     sigma = (high - low) * sqrt(p * (1 - p))
     for_g, for_log = [], []
     for many in (10**2, 10**4, 10**6):
         span = int(8 * sqrt(many * p * (1 - p)))
         counts = np.arange(max(0, int(many * p) - span), min(many, int(many * p) + span) + 1)
         below = binom.cdf(counts, many, p)
-        g = own + low + (high - low) * counts / many
+        g = positive + low + (high - low) * counts / many
         for_g.append(np.abs(below - norm.cdf(sqrt(many) * (g - centre) / sigma)).max())
         for_log.append(np.abs(below - norm.cdf(sqrt(many) * np.log(g / centre) * centre / sigma)).max())
     for distances in (for_g, for_log):
@@ -242,8 +242,8 @@ def test_the_missing_step_is_uniform_integrability() -> None:
     # |log G - log mu| <= e^{-f_y} |G - mu|, as the slope 1/g of the logarithm is at most e^{-f_y} on g >= e^{f_y}; and
     # the squares m (G - mu)^2 are uniformly integrable: for finite sets their second moment 3 s2^2 + k4/m is bounded,
     # and whenever sigma^2 is finite they converge in law with means that are all sigma^2.
-    own, more = sp.symbols("own more", positive=True)
-    assert sp.simplify(1 / own - 1 / (own + more)).is_positive
+    least, more = sp.symbols("least more", positive=True)
+    assert sp.simplify(1 / least - 1 / (least + more)).is_positive
     central = moments_of_a_mean()
     assert sp.simplify(m * central[2] - s2) == 0
     assert sp.simplify(m**2 * central[4] - (3 * s2**2 + k4 / m)) == 0

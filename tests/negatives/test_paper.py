@@ -42,7 +42,7 @@ class Elements(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.written += sum(one.numel() for one in pytree.tree_leaves(result) if isinstance(one, torch.Tensor))
+        self.written += sum(tensor.numel() for tensor in pytree.tree_leaves(result) if isinstance(tensor, torch.Tensor))
         return result
 
 
@@ -303,11 +303,11 @@ def test_a_counted_positive_is_a_correction_of_its_logit() -> None:
 
 @pytest.mark.claim("negatives-remark-5", shows="statement", evidence="proof")
 def test_corrections_of_both_logits_give_relative_weights() -> None:
-    m, own, other = sp.symbols("m own other", positive=True)  # q_y and q_y'
-    importance = sp.exp(x - sp.log(m * other) - y) / sp.exp(x - y)
-    relative = sp.exp(x - sp.log(m * other) - (y - sp.log(m * own))) / sp.exp(x - y)
-    assert sp.simplify(importance - 1 / (m * other)) == 0
-    assert sp.simplify(relative - own / other) == 0
+    m, label_q, other_q = sp.symbols("m label_q other_q", positive=True)  # q_y and q_y'
+    importance = sp.exp(x - sp.log(m * other_q) - y) / sp.exp(x - y)
+    relative = sp.exp(x - sp.log(m * other_q) - (y - sp.log(m * label_q))) / sp.exp(x - y)
+    assert sp.simplify(importance - 1 / (m * other_q)) == 0
+    assert sp.simplify(relative - label_q / other_q) == 0
 
 
 @pytest.mark.claim("negatives-remark-6", shows="statement", evidence="exact")

@@ -68,8 +68,8 @@ def test_the_minimum_of_the_equalised_bound_in_closed_form() -> None:
     S, A, P, z, a, b = sp.symbols("S A P z a b", positive=True)
     rest = A - P / (S + (1 - a) * z)  # sum of P_y / D_y over the other labels
     slope = a * z * rest + P * z / (S + (1 - a) * z) - P
-    (found,) = sp.solve(slope, P)
-    assert sp.simplify(found - A / S * a * z * (S + (1 - a) * z)) == 0
+    (solution,) = sp.solve(slope, P)
+    assert sp.simplify(solution - A / S * a * z * (S + (1 - a) * z)) == 0
     # At equal scores the more frequent label, a > b, has the larger P and the smaller P / pi.
     more = a * z * (S + (1 - a) * z) - b * z * (S + (1 - b) * z)
     assert sp.expand(more - (a - b) * z * (S + (1 - a - b) * z)) == 0
@@ -283,8 +283,8 @@ def accuracy(hits: Hits, seed: int) -> float:
         rows = torch.randint(1347, (64,), generator=generator)
         ids, log_q, hit = samplers.draw(samplers.Uniform(10), labels[rows], 3, hits=hits, generator=generator)
         logits = images[rows] @ weight.T
-        own, others, constant = logits.gather(1, labels[rows, None]), logits.gather(1, ids), samplers.constant(log_q, 3)
-        loss = functional.sampled_softmax(own.squeeze(1), others, weights=constant, hits=hit)
+        positive, others = logits.gather(1, labels[rows, None]).squeeze(1), logits.gather(1, ids)
+        loss = functional.sampled_softmax(positive, others, weights=samplers.constant(log_q, 3), hits=hit)
         (slope,) = torch.autograd.grad(loss, weight)
         with torch.no_grad():
             weight -= 0.5 * slope

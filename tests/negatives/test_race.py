@@ -154,8 +154,8 @@ def test_sets_of_the_race_have_that_law_and_inverse_coins_count_once(label: int 
     others = tuple(q[i] / sum(q[j] for j in racing) for i in racing)  # the race among them is that of their shares
     expected = {tuple(racing[i] for i in a): p for a, p in successive(others, 2).items()}
     for a, p in expected.items():
-        mine = (law.members == torch.tensor([i in a for i in range(4)])).all(-1)
-        assert law.probability[mine].sum().item() == pytest.approx(float(p), rel=1e-12)
+        same = (law.members == torch.tensor([i in a for i in range(4)])).all(-1)
+        assert law.probability[same].sum().item() == pytest.approx(float(p), rel=1e-12)
     once = law.probability @ torch.where(law.members, (-law.log_coin).exp(), 0.0)
     assert once.tolist() == pytest.approx([float(i in racing) for i in range(4)], rel=1e-12)
 
@@ -172,9 +172,9 @@ def test_the_number_of_tries_by_every_sequence(q: tuple[Fraction, ...], m: int) 
                 expected[a] = expected.get(a, Q(0)) + p
         coin = [float(m * x) if n == m else float(1 - (1 - x) ** n) for x in q]
         for a, p in expected.items():
-            mine = (law.members == torch.tensor([i in a for i in range(3)])).all(-1)
-            mine &= ((law.log_coin.exp() - torch.tensor(coin)).abs() < 1e-6).all(-1)
-            if mine.any():  # else beyond tol
-                assert law.probability[mine].sum().item() == pytest.approx(float(p), rel=1e-9)
+            same = (law.members == torch.tensor([i in a for i in range(3)])).all(-1)
+            same &= ((law.log_coin.exp() - torch.tensor(coin)).abs() < 1e-6).all(-1)
+            if same.any():  # else beyond tol
+                assert law.probability[same].sum().item() == pytest.approx(float(p), rel=1e-9)
             else:
                 assert p < 1e-3

@@ -29,11 +29,11 @@ LOG_Q = torch.log_softmax(batch(4), 0)[IDS]
 def test_in_batch_softmax_is_the_function(correct: Any, reduction: Any) -> None:
     options: dict[str, Any] = {"correct": correct, "hits": "mask", "label_smoothing": 0.1, "temperature": 0.5}
     layer = InBatchSoftmax(reduction=reduction, **options)
-    found = layer(batch(), IDS, log_q=LOG_Q, positives=[[1], [-1], [-1], [2]])
+    actual = layer(batch(), IDS, log_q=LOG_Q, positives=[[1], [-1], [-1], [2]])
     wanted = functional.in_batch(
         batch(), IDS, log_q=LOG_Q, positives=[[1], [-1], [-1], [2]], reduction=reduction, **options
     )
-    assert torch.equal(found, wanted)
+    assert torch.equal(actual, wanted)
     assert f"correct={correct!r}, hits='mask', temperature=0.5, learn_temperature=False" in repr(layer)
 
 
@@ -69,11 +69,11 @@ BATCHES = st.integers(1, 5).flatmap(
 @pytest.mark.parametrize("way", ["eager", "as in a graph"])
 def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict[str, Any], given_batch: Any) -> None:
     """Every option, with NaN where there is no example and masked candidates: values and gradients."""
-    here, further, several, law, named, seed = given_batch
+    of_rows, further, several, law, named, seed = given_batch
     generator = torch.Generator().manual_seed(seed)
-    size, there = len(here), torch.tensor([*here, *further])
-    columns = len(there)
-    rows, kept = there[:size], there.nonzero().squeeze(-1)
+    size, present = len(of_rows), torch.tensor([*of_rows, *further])
+    columns = len(present)
+    rows, kept = present[:size], present.nonzero().squeeze(-1)
     ids = torch.randint(3, (columns,), generator=generator)
     scores = torch.randn(size, columns, generator=generator, dtype=torch.float64)
     if several is None:
@@ -92,8 +92,8 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
     if named:
         extra["row_log_q"] = -1 - torch.rand(size, generator=generator, dtype=torch.float64)
     padded, layer = scores.clone(), InBatchSoftmax(dtype=torch.float64, **options)
-    padded[~rows], padded[:, ~there] = torch.nan, torch.nan
-    unknown = ~there | ~rows.unsqueeze(-1) if law == "by row" else ~there
+    padded[~rows], padded[:, ~present] = torch.nan, torch.nan
+    unknown = ~present | ~rows.unsqueeze(-1) if law == "by row" else ~present
     laws = {} if log_q is None else {"log_q": log_q.masked_fill(unknown, torch.nan)}
     marks = positives
     if several == "classes":
@@ -101,24 +101,24 @@ def test_a_padded_batch_is_the_batch_without_its_padding(way: str, options: dict
     more = {"row_log_q": extra["row_log_q"].masked_fill(~rows, torch.nan)} if "row_log_q" in extra else {}
     leaves = padded.requires_grad_(), scores[rows][:, kept].requires_grad_()
     with mock.patch.object(checks, "is_traced", return_value=way != "eager"):
-        found = layer(leaves[0], ids.masked_fill(~there, -100), positives=marks, **laws, **(extra | more))
+        actual = layer(leaves[0], ids.masked_fill(~present, -100), positives=marks, **laws, **(extra | more))
 
     cut = None if positives is None else positives[rows][:, kept] if several == "marks" else positives[rows]
     if log_q is not None:
         laws = {"log_q": log_q[kept] if log_q.ndim == 1 else log_q[rows][:, kept]}
     wanted = layer(leaves[1], ids[kept], positives=cut, **laws, **{name: value[rows] for name, value in extra.items()})
     if options["reduction"] == "none":
-        assert (found[~rows] == 0).all()
-        found = found[rows]
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    learned, pairs = list(layer.parameters()), zip((found, wanted), leaves, strict=True)
+        assert (actual[~rows] == 0).all()
+        actual = actual[rows]
+    torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
+    learned, pairs = list(layer.parameters()), zip((actual, wanted), leaves, strict=True)
     each = [torch.autograd.grad(value.sum(), [leaf, *learned]) for value, leaf in pairs]
     gradients, *more_gradients = zip(*each, strict=True)
-    for mine, theirs in more_gradients:
-        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
+    for first, second in more_gradients:
+        torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(gradients[0][rows][:, kept], gradients[1], rtol=1e-12, atol=1e-12)
     assert (gradients[0][~rows] == 0).all()
-    assert (gradients[0][:, ~there] == 0).all()
+    assert (gradients[0][:, ~present] == 0).all()
 
 
 @settings(max_examples=50, deadline=None)
@@ -128,34 +128,34 @@ def test_padded_pairs_are_the_pairs_without_their_padding(
     way: str, hits: Any, reduction: Any, given_batch: Any
 ) -> None:
     """As above, with a learned scale and bias."""
-    here, further, masks, law, _, seed = given_batch
+    of_rows, further, masks, law, _, seed = given_batch
     generator = torch.Generator().manual_seed(seed)
-    size, there = len(here), torch.tensor([*here, *further])
-    rows, kept = there[:size], there.nonzero().squeeze(-1)
-    ids = torch.randint(3, there.shape, generator=generator)
-    scores = torch.randn(size, len(there), generator=generator, dtype=torch.float64)
+    size, present = len(of_rows), torch.tensor([*of_rows, *further])
+    rows, kept = present[:size], present.nonzero().squeeze(-1)
+    ids = torch.randint(3, present.shape, generator=generator)
+    scores = torch.randn(size, len(present), generator=generator, dtype=torch.float64)
     if masks:
-        own = torch.eye(*scores.shape, dtype=torch.bool)
-        scores = scores.masked_fill((torch.rand(scores.shape, generator=generator) < 0.2) & ~own, -torch.inf)
-    unknown = ~there if law == "by column" else ~there | ~rows.unsqueeze(-1)
+        diagonal = torch.eye(*scores.shape, dtype=torch.bool)
+        scores = scores.masked_fill((torch.rand(scores.shape, generator=generator) < 0.2) & ~diagonal, -torch.inf)
+    unknown = ~present if law == "by column" else ~present | ~rows.unsqueeze(-1)
     log_q = None if law == "none" else -1 - torch.rand(unknown.shape, generator=generator, dtype=torch.float64)
     learned: dict[str, Any] = {"learn_temperature": True, "learn_logit_bias": True, "dtype": torch.float64}
     layer = SigmoidPairs(hits=hits, temperature=0.3, logit_bias=-1, reduction=reduction, **learned)
-    leaves = scores.masked_fill(~there | ~rows.unsqueeze(-1), torch.nan), scores[rows][:, kept]
+    leaves = scores.masked_fill(~present | ~rows.unsqueeze(-1), torch.nan), scores[rows][:, kept]
     laws = (None, None)
     if log_q is not None:
         laws = log_q.masked_fill(unknown, torch.nan), log_q[kept] if log_q.ndim == 1 else log_q[rows][:, kept]
     with mock.patch.object(checks, "is_traced", return_value=way != "eager"):
-        found = layer(leaves[0].requires_grad_(), ids.masked_fill(~there, -100), log_q=laws[0])
+        actual = layer(leaves[0].requires_grad_(), ids.masked_fill(~present, -100), log_q=laws[0])
     wanted = layer(leaves[1].requires_grad_(), ids[kept], log_q=laws[1])
     if reduction == "none":
-        assert (found[~rows] == 0).all()
-        found = found[rows]
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
-    pairs = zip((found, wanted), leaves, strict=True)
-    mine, theirs = (torch.autograd.grad(value.sum(), [leaf, *layer.parameters()]) for value, leaf in pairs)
-    whole = torch.zeros_like(mine[0]).masked_scatter(rows.unsqueeze(-1) & there, theirs[0])
-    torch.testing.assert_close(mine, [whole, *theirs[1:]], rtol=1e-12, atol=1e-12)
+        assert (actual[~rows] == 0).all()
+        actual = actual[rows]
+    torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
+    pairs = zip((actual, wanted), leaves, strict=True)
+    gradients, expected = (torch.autograd.grad(value.sum(), [leaf, *layer.parameters()]) for value, leaf in pairs)
+    whole = torch.zeros_like(gradients[0]).masked_scatter(rows.unsqueeze(-1) & present, expected[0])
+    torch.testing.assert_close(gradients, [whole, *expected[1:]], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("layer", [InBatchSoftmax(correct="none"), SigmoidPairs()])
@@ -211,12 +211,12 @@ def test_padded_lists_are_the_lists_without_their_padding(data: st.DataObject, r
     logits = torch.randn(len(lengths), 6, generator=generator, dtype=torch.float64)
     gains = torch.randint(1, 4, logits.shape, generator=generator)
     absent = torch.arange(6) >= torch.tensor(lengths).unsqueeze(-1)
-    found = ListNet(reduction=reduction)(logits.masked_fill(absent, torch.nan), gains.masked_fill(absent, -100))
+    actual = ListNet(reduction=reduction)(logits.masked_fill(absent, torch.nan), gains.masked_fill(absent, -100))
     each = torch.zeros(len(lengths), dtype=torch.float64)
     for i, n in enumerate(lengths):
         each[i] = functional.listnet(logits[i : i + 1, :n], gains[i : i + 1, :n]) if n else 0
     wanted = {"none": each, "sum": each.sum(), "mean": each.sum() / sum(map(bool, lengths))}[reduction]
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_the_slope_of_a_learned_temperature_is_that_of_differences() -> None:
@@ -237,9 +237,9 @@ def test_a_temperature_is_of_one_kind_and_saved_if_it_is_learned(make: Any) -> N
         assert layer.temperature.shape == ()
         assert layer.temperature.dtype == torch.float32
         assert layer.temperature.item() == pytest.approx(0.5, rel=1e-3)
-    for one, other in ((fixed, learns), (learns, fixed)):
+    for first, second in ((fixed, learns), (learns, fixed)):
         with pytest.raises(RuntimeError, match="log_temperature"):
-            one.load_state_dict(other.state_dict())
+            first.load_state_dict(second.state_dict())
 
 
 def test_binary_nce_is_the_function() -> None:

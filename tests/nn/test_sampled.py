@@ -32,12 +32,12 @@ def data() -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("correct", get_args(Correct))
 def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> None:
     model, (hidden, labels) = layer(correct=correct, hits=hits, temperature=0.5, reduction="none"), data()
-    found = model(hidden, labels, generator=seeded(3))
+    actual = model(hidden, labels, generator=seeded(3))
     drawn = samplers.draw(model.sampler, labels, 5, shared=True, hits=hits, generator=seeded(3))
     positive, negative = model.output(hidden, labels, drawn.ids)
-    own = model.sampler.log_prob(labels).unsqueeze(1)
+    label_log_q = model.sampler.log_prob(labels).unsqueeze(1)
     weights = {
-        "all": samplers.relative(drawn.log_q, own),
+        "all": samplers.relative(drawn.log_q, label_log_q),
         "negatives": torch.exp(-drawn.log_q),
         "importance": samplers.importance(drawn.log_q, 5),
         "none": torch.ones(5),
@@ -45,29 +45,29 @@ def test_one_call_is_draw_score_correct_and_reduce(correct: Any, hits: Any) -> N
     wanted = functional.sampled_softmax(
         positive / 0.5, negative / 0.5, weights=weights, hits=drawn.hits, reduction="none"
     )
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(actual, wanted, rtol=1e-12, atol=1e-12)
     model.reduction = "mean"
     mean = model(hidden, labels, generator=seeded(3)).item()
-    assert mean == pytest.approx(found.sum().item() / 8)
+    assert mean == pytest.approx(actual.sum().item() / 8)
 
 
 def test_padding_is_as_if_it_were_not_there() -> None:
     model, (hidden, labels) = layer(), data()
     places = labels.clone()
     places[[1, 4, 5]] = -100
-    there = places != -100
-    dirty = hidden.masked_fill(~there.unsqueeze(-1), torch.nan)
-    wanted = model(hidden[there], labels[there], generator=seeded(3))
+    present = places != -100
+    dirty = hidden.masked_fill(~present.unsqueeze(-1), torch.nan)
+    wanted = model(hidden[present], labels[present], generator=seeded(3))
     for shape in ((8,), (2, 4)):
-        found = model(dirty.view(*shape, 6), places.view(shape), generator=seeded(3))
-        assert found.item() == pytest.approx(wanted.item(), rel=1e-14)
+        actual = model(dirty.view(*shape, 6), places.view(shape), generator=seeded(3))
+        assert actual.item() == pytest.approx(wanted.item(), rel=1e-14)
     model.reduction = "none"
     each = model(dirty.view(2, 4, 6), places.view(2, 4), generator=seeded(3))
     model.reduction = "mean"
     assert each.shape == (2, 4)
-    assert (each.flatten()[~there] == 0).all()
-    assert model(dirty, places.tolist(), generator=seeded(3)).item() == found.item()
-    assert model(dirty, places.numpy(), generator=seeded(3)).item() == found.item()
+    assert (each.flatten()[~present] == 0).all()
+    assert model(dirty, places.tolist(), generator=seeded(3)).item() == actual.item()
+    assert model(dirty, places.numpy(), generator=seeded(3)).item() == actual.item()
     with pytest.raises(ValueError, match="holds no example"):
         model(dirty, torch.full((8,), -100))
 
@@ -212,8 +212,8 @@ def test_a_module_without_memory_is_given_some_and_starts_as_others_do(bias: boo
         for parameter in model.parameters():
             parameter.fill_(torch.nan)
     model.reset_parameters(seeded())
-    for mine, theirs in zip(model.parameters(), wanted.parameters(), strict=True):
-        assert torch.equal(mine, theirs)
+    for actual, expected in zip(model.parameters(), wanted.parameters(), strict=True):
+        assert torch.equal(actual, expected)
 
 
 def test_it_is_saved_with_its_law_and_prints_itself() -> None:
@@ -302,10 +302,10 @@ def test_cosines_by_hand(shared: bool) -> None:
     ids = ids[0] if shared else ids
     cosines = (hidden / hidden.norm(dim=1, keepdim=True)) @ (output.weight / output.weight.norm(dim=1, keepdim=True)).T
     wanted = cosines.gather(1, labels.unsqueeze(1)).squeeze(1), cosines.gather(1, ids.expand(4, 3))
-    found = output(hidden, labels, ids)
-    for mine, theirs in zip(found, wanted, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-12, atol=1e-12)
-    [by_rows] = torch.autograd.grad(sum(part.square().sum() for part in found), output.weight)
+    result = output(hidden, labels, ids)
+    for actual, expected in zip(result, wanted, strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
+    [by_rows] = torch.autograd.grad(sum(part.square().sum() for part in result), output.weight)
     [by_table] = torch.autograd.grad(sum(part.square().sum() for part in wanted), output.weight)
     torch.testing.assert_close(by_rows, by_table, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(output.logits(hidden), cosines, rtol=1e-12, atol=1e-12)

@@ -102,10 +102,10 @@ def test_the_law_reported_is_exactly_the_law_drawn_whatever_was_done_to_the_mode
 ) -> None:
     law = made(kind, shares)
     wanted, drawn = law.log_prob(range(law.classes)), law.sample(50, seeded())
-    found = SURVIVED[change](law)
-    assert torch.equal(found.log_prob(range(law.classes)), wanted)
-    assert torch.equal(found.sample(50, seeded()), drawn)
-    exact = [math.log(q) if q else -math.inf for q in units(found)]
+    changed = SURVIVED[change](law)
+    assert torch.equal(changed.log_prob(range(law.classes)), wanted)
+    assert torch.equal(changed.sample(50, seeded()), drawn)
+    exact = [math.log(q) if q else -math.inf for q in units(changed)]
     assert wanted.tolist() == pytest.approx(exact, rel=1e-14, abs=1e-14)
 
 

@@ -403,12 +403,12 @@ def test_sequences_are_drawn_as_their_places(options: dict[str, Any]) -> None:
     flat = dict(options)
     if "exclude" in options:
         flat["exclude"] = torch.tensor(options["exclude"]).repeat_interleave(3, 0)
-    found = samplers.draw(Uniform(6), labels, 5, generator=seeded(), **options)
+    negatives = samplers.draw(Uniform(6), labels, 5, generator=seeded(), **options)
     wanted = samplers.draw(Uniform(6), labels.flatten(), 5, generator=seeded(), **flat)
-    assert found.hits.shape == (2, 3, 5)
-    for mine, theirs in zip(found, wanted, strict=True):
-        assert torch.equal(mine.flatten(), theirs.flatten())
-    assert found.ids.shape == ((5,) if "shared" in options else (2, 3, 5))
+    assert negatives.hits.shape == (2, 3, 5)
+    for actual, expected in zip(negatives, wanted, strict=True):
+        assert torch.equal(actual.flatten(), expected.flatten())
+    assert negatives.ids.shape == ((5,) if "shared" in options else (2, 3, 5))
 
 
 def test_draws_without_the_excluded_classes_follow_their_law() -> None:
@@ -445,8 +445,8 @@ def test_nothing_is_excluded_in_every_container() -> None:
     kept = samplers.draw(Uniform(5), [3, 3, 3], 50, generator=seeded())
     none = np.zeros((3, 5), bool)
     for nothing in ([[], [], []], torch.zeros(3, 0, dtype=torch.int64), *(make(none) for make in CONTAINERS.values())):
-        found = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=nothing, generator=seeded())
-        assert torch.equal(found.ids, kept.ids)
+        negatives = samplers.draw(Uniform(5), [3, 3, 3], 50, exclude=nothing, generator=seeded())
+        assert torch.equal(negatives.ids, kept.ids)
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors is in prototype stage")
@@ -484,7 +484,7 @@ def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits(corr
     labels, log_prior = torch.tensor([2, 0, 2, 1]), double(*Q).log()
     left_out = {
         "keep": [[i == j for j in range(4)] for i in range(4)],
-        "mask": [[y == own for y in (2, 0, 2, 1)] for own in (2, 0, 2, 1)],
+        "mask": [[y == label for y in (2, 0, 2, 1)] for label in (2, 0, 2, 1)],
     }
     for hits, wanted_hits in left_out.items():
         drawn = samplers.within_batch(labels, log_prior, hits=hits, shared=True)  # type: ignore[arg-type]
@@ -497,9 +497,9 @@ def test_the_shared_multiset_is_the_same_with_the_own_column_among_the_hits(corr
         forms = (drawn, scores, drawn.log_q), (matrix, samplers.off_diagonal(scores), log_prior[labels])
         wide, narrow = (
             functional.sampled_softmax(
-                scores.diagonal(), f, log_q=form.log_q, positive_log_q=own, correct=correct, hits=form.hits
+                scores.diagonal(), f, log_q=form.log_q, positive_log_q=law, correct=correct, hits=form.hits
             )
-            for form, f, own in forms
+            for form, f, law in forms
         )
         assert wide.item() == pytest.approx(narrow.item(), rel=1e-14)
 
@@ -511,8 +511,8 @@ def test_with_the_log_q_of_the_own_column_two_examples_teach_the_truth() -> None
     for x, y in product(torch.cartesian_prod(*[torch.arange(2)] * 2), repeat=2):
         drawn, scores = samplers.within_batch(y, prior, shared=True), f[x][:, y]
         law: dict[str, Any] = {"log_q": drawn.log_q, "hits": drawn.hits}
-        for i, own in enumerate((drawn.log_q, prior[y])):
-            loss = functional.sampled_softmax(scores.diagonal(), scores, positive_log_q=own, **law)
+        for i, label_log_q in enumerate((drawn.log_q, prior[y])):
+            loss = functional.sampled_softmax(scores.diagonal(), scores, positive_log_q=label_log_q, **law)
             total[i] += (truth[x, y] / 2).prod() * loss
     slopes = [torch.autograd.grad(each, f, retain_graph=True)[0].abs().max().item() for each in total]
     assert slopes[0] < 1e-15
@@ -610,7 +610,7 @@ def test_the_model_s_negatives_follow_its_softmax(rule: samplers.Hits) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_weights_of_half_precision_are_summed_in_single(dtype: torch.dtype) -> None:
     """q = e^-12 has the weight 162,755, which float16 does not hold."""
-    log_q, own = torch.tensor([-12.0, -9.0], dtype=dtype), torch.tensor(-1.0, dtype=dtype)
+    log_q, label_log_q = torch.tensor([-12.0, -9.0], dtype=dtype), torch.tensor(-1.0, dtype=dtype)
     for weights in (
         lambda q, y: samplers.importance(q, 3),
         samplers.relative,
@@ -619,9 +619,9 @@ def test_weights_of_half_precision_are_summed_in_single(dtype: torch.dtype) -> N
         lambda q, y: functional.logit_adjusted(y, q),
         lambda q, y: functional.adaptive(q),
     ):
-        found = weights(log_q, own)
-        assert found.dtype == torch.float32
-        torch.testing.assert_close(found, weights(log_q.double(), own.double()).float())
+        actual = weights(log_q, label_log_q)
+        assert actual.dtype == torch.float32
+        torch.testing.assert_close(actual, weights(log_q.double(), label_log_q.double()).float())
 
 
 def test_weights_of_table_1_by_hand() -> None:

@@ -60,7 +60,7 @@ def loaded(data: Draws, init: Callable[[int], None] | None = None, workers: int 
     return torch.cat(list(loader))
 
 
-def own(_: int) -> None:
+def separate(_: int) -> None:
     of_worker().generator = samplers.worker_generator(7)
 
 
@@ -84,7 +84,7 @@ def test_a_generator_of_all_workers_is_named(data: type[Draws], init: Any) -> No
 
 
 def test_what_is_not_shared_is_let_be() -> None:
-    first, second = (loaded(Draws(None), own) for _ in range(2))
+    first, second = (loaded(Draws(None), separate) for _ in range(2))
     assert torch.equal(first, second)  # the same seeds in the next pass are no other worker's
     assert len(first.unique()) > 15  # of 20
     assert len(loaded(Draws(None)).unique()) > 15  # the generators that torch seeds

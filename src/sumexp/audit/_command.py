@@ -159,10 +159,10 @@ def _lines(options: argparse.Namespace, read: inputs.Tally, served: inputs.Tally
             raise AuditError(f"--sampled has a metric twice: {' '.join(options.sampled)}; give each once")
         law = None if source == "uniform" else law_of(_law(source), counts / counts.sum(dtype=float))
         try:
-            found = replace(fitting(sampled, len(counts), given["candidates"], law=law), sampler=source)
+            metrics = replace(fitting(sampled, len(counts), given["candidates"], law=law), sampler=source)
         except ValueError as error:
             raise AuditError(str(error)) from error
-        says = f"evaluated on {found.among}; full-catalogue metrics compatible with that: {found.ends}"
+        says = f"evaluated on {metrics.among}; full-catalogue metrics compatible with that: {metrics.ends}"
         lines.append(Line("metrics", None, says))
     return lines
 
@@ -197,14 +197,14 @@ def _without_effect(options: argparse.Namespace) -> None:
     scored = options.scores or options.embeddings
     if options.cosine and scored and options.temperature is None:
         raise AuditError("--cosine needs --temperature, by which the training divides these scores")
-    for name, needed, there in (
+    for name, needed, present in (
         ("temperature", "--scores, --embeddings or --cosine", scored or options.cosine),
         ("examples", "--scores or --embeddings", scored),
         ("seed", "an assumed truth: scores are given, so nothing is random", not scored),
         ("candidates", "--sampled, the metrics on those candidates", options.sampled),
         ("candidates_from", "--sampled, the metrics on those candidates", options.sampled),
     ):
-        if getattr(options, name) is not None and not there:
+        if getattr(options, name) is not None and not present:
             raise AuditError(f"--{name.replace('_', '-')} does nothing without {needed}")
 
 

@@ -193,8 +193,8 @@ def effect(truth: Truth, setup: Setup, digits: float = SETTLED, most: int = MOST
         return _effect(truth, near)
     if len(truth.number) == truth.number.sum() <= ENUMERATED:
         return _over_sets(truth, setup, near)
-    found = _effect(truth, near)
-    return replace(found, kl_error=found.kl_error + INDEPENDENT[int(truth.number.sum() >= 150)])
+    result = _effect(truth, near)
+    return replace(result, kl_error=result.kl_error + INDEPENDENT[int(truth.number.sum() >= 150)])
 
 
 def _over_sets(truth: Truth, setup: Setup, near: Minimum) -> Effect:
@@ -223,17 +223,17 @@ def _over_sets(truth: Truth, setup: Setup, near: Minimum) -> Effect:
     mean -= mass @ mean
     at_truth, least = each(p.log()), p @ (chance @ each(scores))
     loss, square = p @ (chance @ at_truth), p @ (chance @ at_truth**2 - (chance @ at_truth) ** 2)
-    found = _effect(truth, replace(near, error=mean, kl=divergence(mass, mean), moved=0.0))
-    return replace(found, gap=max(0.0, (loss - least).item()), loss=loss.item(), deviation=square.sqrt().item())
+    result = _effect(truth, replace(near, error=mean, kl=divergence(mass, mean), moved=0.0))
+    return replace(result, gap=max(0.0, (loss - least).item()), loss=loss.item(), deviation=square.sqrt().item())
 
 
 def _effect(truth: Truth, solution: Minimum) -> Effect:
     """The effect of a minimum."""
     problem, error = solution.state.problem, solution.error
     at_truth = State(problem, np.log(problem.p))
-    found = described(problem.count, problem.p, error, solution.group, solution.prior)
+    result = described(problem.count, problem.p, error, solution.group, solution.prior)
     return replace(
-        found, kl=solution.kl, kl_error=solution.moved, gap=max(0.0, at_truth.risk - solution.state.risk),
+        result, kl=solution.kl, kl_error=solution.moved, gap=max(0.0, at_truth.risk - solution.state.risk),
         overlap=overlap(truth, solution.place, error), loss=at_truth.risk, deviation=at_truth.deviation,
         unbounded=truth.unbounded,
     )  # fmt: skip

@@ -107,8 +107,8 @@ def assumed(counts: NDArray[Any], prior: Floats, log_laws: Sequence[Floats] = ()
             parts.append((size[[lot]].astype(float), np.array([lot]), np.zeros(1)))
             continue
         drawn = generator.multinomial(int(size[lot]), chance / chance.sum())
-        some = drawn > 0
-        parts.append((drawn[some].astype(float), np.full(int(some.sum()), lot), middle[some]))
+        occupied = drawn > 0
+        parts.append((drawn[occupied].astype(float), np.full(int(occupied.sum()), lot), middle[occupied]))
     number, lots, z = (np.concatenate(x) for x in zip(*parts, strict=True))
     return Rows(number, lots, prior[first][lots], groups(counts)[first][lots], z, place, first)
 

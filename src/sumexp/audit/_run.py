@@ -119,7 +119,7 @@ def _audit(
     effects = [effect(truth, row_setup) for truth in each]
     scheme = row(setup.title, effects)
     variants = _alternatives(prior, setup)
-    tried = [_found(partial(_effects, rows, shown, variant, setup, row_setup, each)) for variant in variants]
+    tried = [_result(partial(_effects, rows, shown, variant, setup, row_setup, each)) for variant in variants]
     lost = [variant.title for variant, done in zip(variants, tried, strict=True) if done is None]
     others = tuple(row(v.title, done) for v, done in zip(variants, tried, strict=True) if done is not None)
     by_spread: tuple[tuple[float, float], ...] = ()
@@ -127,7 +127,7 @@ def _audit(
         kls = [scheme.kl if s == SHOWN else effect(Truth(rows, p, row_setup), row_setup).kl
                for s, p in zip(SPREADS, truths, strict=True)]  # fmt: skip
         by_spread = tuple(zip(SPREADS, kls, strict=True))
-    numbers = () if hit_rates.never_drawn else _found(partial(_by_number, each[0], rows, setup, row_setup, effects[0]))
+    numbers = () if hit_rates.never_drawn else _result(partial(_by_number, each[0], rows, setup, row_setup, effects[0]))
     if numbers is None:
         lost.append("other numbers of negatives")
     right = max(kl for kl in [k for _, k in by_spread] or [scheme.kl]) < SMALL
@@ -178,7 +178,7 @@ def shares(
     return prior[part] @ member, by_scores @ member, with_q @ member
 
 
-def _found(compute: Callable[[], Result]) -> Result | None:
+def _result(compute: Callable[[], Result]) -> Result | None:
     """An additional result; None if the minimum is not found in float64."""
     try:
         return compute()
@@ -212,8 +212,8 @@ def _alternatives(prior: Floats, setup: Setup) -> list[Setup]:
     )
     setups = [setup.with_weights(*treatment) for treatment in same]
     setups.append(replace(read_setup(prior, "uniform", "relative", "keep", m, None), name=f"uniform, m = {m:,}"))
-    some = max(1, m // 2)
-    mixed = read_setup(prior, "mixed", "relative", "keep", some, max(2, m - some + 1))
+    half = max(1, m // 2)
+    mixed = read_setup(prior, "mixed", "relative", "keep", half, max(2, m - half + 1))
     if m > 1:
         setups.append(replace(mixed, name="half in-batch, half uniform"))
     return [each for each in setups if each.title != setup.title][:5]

@@ -297,19 +297,19 @@ def _distinct(q: Floats, m: int, number: Floats) -> Floats:
     that the sum is m (Rosén, 1972); with 2,001 to 20,000 classes that is off by less than 1 % for m of 20 or more, and
     by less than 10 % for two.
     """
-    some = q > 0
-    drawn = int(number[some].sum())
+    drawable = q > 0
+    drawn = int(number[drawable].sum())
     if m >= drawn:
         raise AuditError(f"m is {m}, but only {drawn} classes can be drawn: there are no {m} distinct negatives")
     held = np.zeros_like(q)
-    if drawn == len(q[some]) <= EXACT:
-        held[some] = inclusion(torch.from_numpy(np.log(q[some])), m).numpy()
+    if drawn == len(q[drawable]) <= EXACT:
+        held[drawable] = inclusion(torch.from_numpy(np.log(q[drawable])), m).numpy()
         return held
 
     def more(log_time: float) -> float:
         return float(number @ -np.expm1(-q * math.exp(log_time))) - m
 
-    log_time = brentq(more, math.log(m) - 1, math.log(m + 50) - math.log(q[some].min()), xtol=1e-13)
+    log_time = brentq(more, math.log(m) - 1, math.log(m + 50) - math.log(q[drawable].min()), xtol=1e-13)
     return np.asarray(-np.expm1(-q * math.exp(log_time)))
 
 
@@ -374,11 +374,11 @@ class Rates:
 def rates(prior: Floats, setup: Setup) -> Rates:
     r"""Accidental hits, :math:`\sum_y\pi_y\big(1-\prod_i(1-q^{(i)}_y)^{m_i}\big)`, and one-sided classes."""
     if setup.is_set:
-        some = setup.q[0]
+        hit = setup.q[0]
     else:
         with np.errstate(divide="ignore"):
-            some = -np.expm1(setup.m @ np.log1p(-np.minimum(setup.q, 1.0)))
+            hit = -np.expm1(setup.m @ np.log1p(-np.minimum(setup.q, 1.0)))
     if setup.weights == "arrival":  # the label takes no part
-        some = np.zeros_like(some)
+        hit = np.zeros_like(hit)
     lost = (prior > 0) & ~(setup.q.max(0) > 0)
-    return Rates(float(prior @ some), int(lost.sum()), float(prior[lost].sum()))
+    return Rates(float(prior @ hit), int(lost.sum()), float(prior[lost].sum()))

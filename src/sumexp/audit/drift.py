@@ -112,12 +112,12 @@ class Drift:
     def direction(self) -> str:
         """The groups that gained and lost."""
         sides = (("gained", 1), ("lost", -1))
-        said = [
+        phrases = [
             f"{word}: {', '.join(names)}"
             for word, sign in sides
             if (names := [group.name for group in self.groups if group.moved == sign])
         ]
-        return "; ".join(said) if said else "no group moved, only single classes"
+        return "; ".join(phrases) if phrases else "no group moved, only single classes"
 
     @property
     def lines(self) -> str:
@@ -199,8 +199,8 @@ def _strength(n: Floats, p: Floats) -> float:
     """A, by the likelihood of left-out labels."""
     weight = n / n.sum()
     low, high = np.log(STRENGTHS)
-    found = minimize_scalar(lambda a: -(weight @ _left_out(n, p, np.exp(a))), bounds=(low, high), method="bounded")
-    return float(np.exp(found.x))
+    optimum = minimize_scalar(lambda a: -(weight @ _left_out(n, p, np.exp(a))), bounds=(low, high), method="bounded")
+    return float(np.exp(optimum.x))
 
 
 def _groups(trained: Floats, served: Floats) -> tuple[Group, ...]:
@@ -223,11 +223,11 @@ def _groups(trained: Floats, served: Floats) -> tuple[Group, ...]:
         "rarest": (below < END) & (both > 0),
     }
     same = {"most frequent": parts["head"], "rarest": parts["tail"]}
-    some = [
+    kept = [
         (name, part) for name, part in parts.items()
         if part.any() and not (name in same and np.array_equal(part, same[name]))
     ]  # fmt: skip
-    return tuple(_group(name, part, trained, served, LEVEL / len(some)) for name, part in some)
+    return tuple(_group(name, part, trained, served, LEVEL / len(kept)) for name, part in kept)
 
 
 def _group(name: str, part: NDArray[np.bool_], trained: Floats, served: Floats, level: float) -> Group:

@@ -179,11 +179,11 @@ def tally(
         return replace(table.labels(name, classes, known), columns=tuple(table.types))
 
 
-def _first(found: Numbers, names: Numbers | None = None) -> str:
+def _first(counts: Numbers, names: Numbers | None = None) -> str:
     """The first three classes."""
-    some = found.reshape(-1)[:3].tolist()
-    each = (f"{i if names is None else names[i]}: {n}" for i, n in enumerate(some))
-    return f" ({', '.join(each)}{', ...' if found.size > 3 else ''})"
+    first = counts.reshape(-1)[:3].tolist()
+    each = (f"{i if names is None else names[i]}: {n}" for i, n in enumerate(first))
+    return f" ({', '.join(each)}{', ...' if counts.size > 3 else ''})"
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,8 @@ class _Table:
 
     def row(self, what: str, source: str = "") -> tuple[Any, ...]:
         """One row of values over the whole table."""
-        found: tuple[Any, ...] = self.connection.execute(f"SELECT {what} FROM {source or self.source}").fetchall()[0]
-        return found
+        row: tuple[Any, ...] = self.connection.execute(f"SELECT {what} FROM {source or self.source}").fetchall()[0]
+        return row
 
     def arrays(self, what: str, source: str = "") -> dict[str, Numbers]:
         """Columns as arrays."""
@@ -353,8 +353,8 @@ class _Table:
             f"(SELECT {value} AS v, count(*) AS n FROM {self.source} GROUP BY 1) GROUP BY 1"
         )
         total, most_often, empty, words = (
-            int(found or 0)
-            for found in self.row(
+            int(number or 0)
+            for number in self.row(
                 "sum(n), max(n), sum(n) FILTER (WHERE v IS NULL), "
                 f"sum(n) FILTER (WHERE v IS NOT NULL AND NOT {_whole('v')})",
                 "seen",

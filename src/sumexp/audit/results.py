@@ -240,29 +240,29 @@ def decide(audit: Audit) -> Decision:
     advice is "change nothing" only if it is right and no line found has a fix. Of the fixes that replace the change of
     the scheme the first stands alone: each adds log q, and log q is added once.
     """
-    found = [line for line in (*audit.faults, *audit.more) if line.found]
+    lines = [line for line in (*audit.faults, *audit.more) if line.found]
 
     def price(line: Line) -> tuple[bool, bool, float]:
         return line in audit.faults, line.sure, line.nats
 
-    costly = max((line for line in found if line.nats >= SMALL), key=price, default=None)
+    costly = max((line for line in lines if line.nats >= SMALL), key=price, default=None)
     kls = [kl for _, kl in audit.by_spread] or [audit.scheme.kl]
     ends_right = max(kls) < SMALL
-    instead = next((line for line in found if line.instead), None)
-    steps = [line.fix for line in found if line.fix and (line is instead or not line.instead)]
+    instead = next((line for line in lines if line.instead), None)
+    steps = [line.fix for line in lines if line.fix and (line is instead or not line.instead)]
     if not ends_right and audit.remedy and instead is None:
         steps.insert(0, audit.remedy)
     change = "; ".join(dict.fromkeys(steps))
     if costly is not None and (ends_right or costly in audit.faults):
         but = f"; the loss by itself converges to the truth ({nats(max(kls))})" * ends_right
         size = f"{'' if costly.sure else 'up to '}{nats(costly.nats)} nats of KL"
-        said = f"{costly.name}: {costly.says}" if costly in audit.faults else f"the line {costly.name!r} costs {size}"
-        return Decision("wrong" if costly.sure else "cannot tell", said + but, change)
+        reason = f"{costly.name}: {costly.says}" if costly in audit.faults else f"the line {costly.name!r} costs {size}"
+        return Decision("wrong" if costly.sure else "cannot tell", reason + but, change)
     if ends_right:
-        some = bool(audit.by_spread) and not audit.proved
-        at = f" for spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats" if some else ""
-        said = f"the loss converges to the truth within {SMALL:g} nats of KL{at} ({nats(max(kls))})"
-        return Decision("right", said, change)
+        limited = bool(audit.by_spread) and not audit.proved
+        at = f" for spreads of log P/pi up to {audit.by_spread[-1][0]:g} nats" if limited else ""
+        reason = f"the loss converges to the truth within {SMALL:g} nats of KL{at} ({nats(max(kls))})"
+        return Decision("right", reason, change)
     if min(kls) >= SMALL or (costly is not None and costly.sure):
         return Decision("wrong", _misplaced(audit), change)
     least = min(s for s, kl in audit.by_spread if kl >= SMALL)

@@ -121,20 +121,20 @@ def learned(
     else:
         truths, spread = list(laws[:examples]), float(np.mean([tables.spread(p, prior) for p in laws]))
         source = f"softmax of the scores of {len(truths)} example{'s' * (len(truths) > 1)}"
-    found = [_against(law[part] / law[part].sum(), minimum, group[part], prior[part]) for law in truths]
-    kls = [each.kl for each in found]
+    effects = [_against(law[part] / law[part].sum(), minimum, group[part], prior[part]) for law in truths]
+    kls = [each.kl for each in effects]
     by_spread = tuple(zip(SPREADS, kls, strict=True)) if laws is None else ()
-    shown = [found[SPREADS.index(SHOWN)]] if laws is None else found
+    shown = [effects[SPREADS.index(SHOWN)]] if laws is None else effects
     title = f"{scheme}, {setup.name}, m = {digits(setup.negatives, 6)}, hits {setup.hits}"
-    said = SERVED.get((name, setup.hits), "")
-    remedy = f"to have probabilities, {said}" if said else "train a softmax with log q subtracted from every logit"
+    served = SERVED.get((name, setup.hits), "")
+    remedy = f"to have probabilities, {served}" if served else "train a softmax with log q subtracted from every logit"
     hit_rates = rates(prior, setup)
     scores_line = faults(setup, prior, hit_rates, shares(prior, group, laws, setup), True)[-1:]
     first = shown[0]
     return Audit(
         len(number), int(number.sum()), int(part.sum()), setup.negatives, source, spread, False,
         remedy, row(title, shown), (), by_spread, (), hit_rates, scores_line,
-        tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), said,
+        tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)), served,
         ("Scores are free at each x, and negatives are independent draws.",), (NOT_CONVEX,) * (name == "hard"),
     )  # fmt: skip
 

@@ -43,8 +43,8 @@ def softmax_loss(logits: Tensor, labels: Tensor, reduction: Reduction) -> Tensor
     if not labels.numel():
         return reduce(logits.sum(-1), reduction)
     checks.choice("reduction", reduction, REDUCTIONS)
-    flat, own = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
-    loss = F.cross_entropy(flat, own, reduction=reduction, ignore_index=NO_LABEL)
+    flat, classes = logits.reshape(-1, logits.shape[-1]), labels.reshape(-1)
+    loss = F.cross_entropy(flat, classes, reduction=reduction, ignore_index=NO_LABEL)
     return loss.view(labels.shape) if reduction == "none" else loss
 
 
@@ -123,8 +123,8 @@ def prepare(
         else:
             negative = negative - law.to(negative.dtype)
         if correct == "all" and positive_log_q is not None:
-            own = _law("positive_log_q", positive_log_q, positive.shape, positive.device)
-            positive = positive - own.masked_fill(own == -math.inf, math.nan).to(positive.dtype)
+            label_law = _law("positive_log_q", positive_log_q, positive.shape, positive.device)
+            positive = positive - label_law.masked_fill(label_law == -math.inf, math.nan).to(positive.dtype)
     if hits is not None:
         hits = checks.marks("hits", hits).to(device)
         check_shape("hits", hits, shape)

@@ -158,8 +158,8 @@ def batch_loss(
         rows = None if rows is None else rows.masked_fill(absent[:size], 0)
 
     def half(scores: Tensor, law: Tensor | None, equal: Tensor | None, marks: Tensor | None) -> Tensor:
-        there = scores.shape[1] if absent is None else scores.shape[1] - absent[: scores.shape[1]].sum()
-        taken = _taken(law, correct, marks, there)
+        present = scores.shape[1] if absent is None else scores.shape[1] - absent[: scores.shape[1]].sum()
+        taken = _taken(law, correct, marks, present)
         correction = Correction(scale, taken, correct == "all", equal, marks, smoothing, masked)
         return corrected_loss(scores, correction, reduction if absent is None else "none")
 
@@ -202,13 +202,13 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     if given.dtype not in (torch.bool, torch.int32, torch.int64):
         raise ValueError(f"positives are {given.dtype}: marks must be bool, as positives > 0, and classes int64")
     given = given.to(classes.device)
-    own = torch.eye(size, columns, dtype=torch.bool, device=given.device)
+    marks = torch.eye(size, columns, dtype=torch.bool, device=given.device)
     if given.dtype == torch.bool:
         if given.shape != (size, columns):
             raise ValueError(
                 f"positives have shape {tuple(given.shape)}; marks are one for each of [{size}, {columns}] scores"
             )
-        return given | own
+        return given | marks
     if given.ndim != 2 or given.shape[0] != size:
         raise ValueError(f"positives have shape {tuple(given.shape)}; classes must be [{size}, P], padded by -1")
     if given.shape == (size, columns) and given.numel() > 1:
@@ -219,23 +219,23 @@ def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
                 "as positives == 1; to name the classes 0 and 1, pad by a column of -1"
             )
     if is_recorded(classes):
-        return (given.unsqueeze(-1) == classes).any(1) | own
+        return (given.unsqueeze(-1) == classes).any(1) | marks
     # The columns of a class stand side by side among those in its order.
     ordered, order = classes.sort()
     first, last = (torch.searchsorted(ordered, given.long().flatten(), right=right) for right in (False, True))
     number = last - first
     row = torch.arange(size, device=classes.device).repeat_interleave(given.shape[1]).repeat_interleave(number)
     place = torch.arange(row.shape[0], device=classes.device)
-    own[row, order[place + (last - number.cumsum(0)).repeat_interleave(number)]] = True
-    return own
+    marks[row, order[place + (last - number.cumsum(0)).repeat_interleave(number)]] = True
+    return marks
 
 
 def _without(scores: Tensor, marks: Tensor | None, absent: Tensor) -> tuple[Tensor, Tensor | None]:
     """Scores in which absent columns cannot be; absent rows, whatever stands there, have loss 0 and no gradient."""
-    own = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device)
+    diagonal = torch.eye(*scores.shape, dtype=torch.bool, device=scores.device)
     gone = absent[: scores.shape[0]].unsqueeze(-1) | absent
-    scores = scores.masked_fill(gone & ~own, -math.inf).masked_fill(gone & own, 0)
-    return scores, None if marks is None else marks & ~gone | own
+    scores = scores.masked_fill(gone & ~diagonal, -math.inf).masked_fill(gone & diagonal, 0)
+    return scores, None if marks is None else marks & ~gone | diagonal
 
 
 def _smoothing(label_smoothing: float) -> float:

@@ -146,13 +146,13 @@ class _InPlace(torch.autograd.Function):
         for start, stop in _blocks(scores, MANY):
             rows, kept = scores[start:stop], error[start:stop]
             block = torch.empty(rows.shape, dtype=exact, device=rows.device) if factor else kept
-            losses[start:stop], there = _losses(rows, correction.rows(start, stop), block)
+            losses[start:stop], present = _losses(rows, correction.rows(start, stop), block)
             if slopes is not None:
                 slopes[start:stop] = (block * rows.masked_fill(rows == -math.inf, 0)).sum(-1)
             if factor:
                 kept.copy_(block.mul_(factor))
-            if there is not None:  # 0 marks columns that are left out
-                kept.add_(there, alpha=least)
+            if present is not None:  # 0 marks columns that are left out
+                kept.add_(present, alpha=least)
                 gaps[start:stop] = True
         ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
         ctx.save_for_backward(error, slopes, None if slopes is None else scale, gaps)
@@ -190,22 +190,22 @@ def _losses(scores: Tensor, correction: Correction, error: Tensor) -> tuple[Tens
     """The losses [B], and 1 for present columns if smoothing meets gaps; writes the softmax less its target."""
     places = correction.places()
     _write_logits(scores, correction, places, error)
-    ahead, there, share = _ahead_of_target(error, correction, places)
+    ahead, present, share = _ahead_of_target(error, correction, places)
     torch.softmax(error, -1, out=error)
     p = error.diagonal(correction.start)
     losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
     if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
         losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
-    _add_target(error, correction, places, there, share, -1)
-    return losses, there
+    _add_target(error, correction, places, present, share, -1)
+    return losses, present
 
 
 def _probabilities(ctx: Any, error: Tensor, gaps: Tensor) -> Tensor:
     """The softmax, from its error; ``gaps`` [B, 1] says in which rows columns of error 0 are left out."""
-    there = ((error != 0) | ~gaps).to(precision(error)) if ctx.correction.smoothing else None
-    share = 0.0 if there is None else ctx.correction.smoothing / there.sum(-1, keepdim=True)
+    present = ((error != 0) | ~gaps).to(precision(error)) if ctx.correction.smoothing else None
+    share = 0.0 if present is None else ctx.correction.smoothing / present.sum(-1, keepdim=True)
     error = error.clone() if ctx.factor == 1 else for_sums(error) / ctx.factor
-    return _add_target(error, ctx.correction, ctx.correction.places(), there, share, 1)
+    return _add_target(error, ctx.correction, ctx.correction.places(), present, share, 1)
 
 
 def _scores_of(p: Tensor, correction: Correction, scale: Tensor) -> Tensor:
@@ -218,11 +218,11 @@ def _scores_of(p: Tensor, correction: Correction, scale: Tensor) -> Tensor:
 
 
 def _add_target(
-    matrix: Tensor, correction: Correction, several: Places | None, there: Tensor | None, share: Any, sign: int
+    matrix: Tensor, correction: Correction, several: Places | None, present: Tensor | None, share: Any, sign: int
 ) -> Tensor:
-    """The matrix with the target added ``sign`` times, in place; ``share`` of it is for each column ``there``."""
-    if there is not None:
-        matrix.addcmul_(there, share, value=sign)
+    """The matrix with the target added ``sign`` times, in place; ``share`` of it is for each ``present`` column."""
+    if present is not None:
+        matrix.addcmul_(present, share, value=sign)
     elif share:
         matrix += sign * share
     of_positives = sign * (1 - correction.smoothing)
@@ -277,20 +277,20 @@ def _ahead_of_target(
 
     Sums are taken of differences, so that large logits lose no digits; smoothing subtracts each row's largest in place.
     """
-    smoothing, own = correction.smoothing, logits.diagonal(correction.start)
+    smoothing, positive = correction.smoothing, logits.diagonal(correction.start)
     if not smoothing:
-        return None if several is None else -several.mean(logits, own), None, 0.0
+        return None if several is None else -several.mean(logits, positive), None, 0.0
     number: Any = logits.shape[1]
-    there = None
+    present = None
     if correction.classes is not None or not checks.read(logits.amin())[0] > -math.inf:
-        there = torch.gt(logits, -math.inf, out=torch.empty_like(logits))
-        number = there.sum(-1, keepdim=True)
+        present = torch.gt(logits, -math.inf, out=torch.empty_like(logits))
+        number = present.sum(-1, keepdim=True)
     logits -= logits.amax(-1, keepdim=True)
-    total = (logits if there is None else logits.masked_fill(there == 0, 0)).sum(-1, keepdim=True)
-    ahead = smoothing * (own - (total / number).squeeze(-1))
+    total = (logits if present is None else logits.masked_fill(present == 0, 0)).sum(-1, keepdim=True)
+    ahead = smoothing * (positive - (total / number).squeeze(-1))
     if several is not None:
-        ahead -= (1 - smoothing) * several.mean(logits, own)
-    return ahead, there, smoothing / number
+        ahead -= (1 - smoothing) * several.mean(logits, positive)
+    return ahead, present, smoothing / number
 
 
 def _blocks(scores: Tensor, most: int | None = None) -> Iterator[tuple[int, int]]:

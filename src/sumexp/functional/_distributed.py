@@ -41,9 +41,9 @@ def _rows(values: Tensor, group: dist.ProcessGroup | None, further: int = 0) -> 
     """:func:`gathered`, where all processes must have as many ``further`` rows too: else they wait for each other."""
     if not dist.is_initialized() or dist.get_world_size(group) == 1:
         return values
-    own = torch.tensor([values.shape[0], further], device=values.device)
-    every = [torch.empty_like(own) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(every, own, group)
+    local = torch.tensor([values.shape[0], further], device=values.device)
+    every = [torch.empty_like(local) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(every, local, group)
     batches, others = (sorted(set(sizes)) for sizes in torch.stack(every).T.tolist())
     if len(batches) > 1:
         raise ValueError(f"the batches of the processes have sizes {batches}; use drop_last=True")

@@ -28,8 +28,8 @@ def cross_entropy(logits: Tensor, labels: checks.Values, *, reduction: Reduction
 
     Source: Rawat et al., equation (4); Stratos, equation (5).
     """
-    own = _check(logits, labels)
-    return reduce(F.cross_entropy(for_sums(logits), own, reduction="none", ignore_index=NO_LABEL), reduction)
+    classes = _check(logits, labels)
+    return reduce(F.cross_entropy(for_sums(logits), classes, reduction="none", ignore_index=NO_LABEL), reduction)
 
 
 def pairwise_margin(
@@ -60,12 +60,12 @@ def pairwise_margin(
     Source: Rawat et al., equation (6).
     """
     checks.check_order("log_rho", log_rho)
-    own = _check(logits, labels)
+    classes = _check(logits, labels)
     scores = for_sums(logits)
     margins = checks.reals("log_rho", log_rho).to(scores.device, scores.dtype)
     check_shape("log_rho", margins, scores.shape)
-    margins = margins.expand(scores.shape).scatter(-1, own.unsqueeze(-1), 0)
-    return cross_entropy(scores + margins, own, reduction=reduction)
+    margins = margins.expand(scores.shape).scatter(-1, classes.unsqueeze(-1), 0)
+    return cross_entropy(scores + margins, classes, reduction=reduction)
 
 
 def _check(logits: Tensor, labels: checks.Values) -> Tensor:
@@ -78,9 +78,9 @@ def _check(logits: Tensor, labels: checks.Values) -> Tensor:
     if __debug__:
         checks.ids("label", labels, logits.shape[1])
     if __debug__ and labels.shape[0]:
-        worst, own = read(logits.detach().max(), logits.detach().gather(-1, labels.unsqueeze(-1)).min())
+        worst, lowest = read(logits.detach().max(), logits.detach().gather(-1, labels.unsqueeze(-1)).min())
         if not worst < torch.inf:
             raise ValueError(f"a logit is {worst}; logits must be finite, or -inf for a class that cannot be")
-        if own == -torch.inf:
+        if lowest == -torch.inf:
             raise ValueError("the logit of a label is -inf: an infinite loss has no gradient")
     return labels

@@ -27,7 +27,7 @@ from sumexp.functional._batch import InBatchHits
 CELLS, MANY = 1 << 19, 1 << 26
 """Scores of a block: on a CPU it stays in a cache, elsewhere it gives the device work."""
 
-Found = tuple[Tensor, Tensor, Tensor | None]
+Grads = tuple[Tensor, Tensor, Tensor | None]
 """Gradients of the queries, the items and the bias."""
 
 WIDEST, LEAST_ROWS = 1 << 17, 64
@@ -162,7 +162,7 @@ class _Half(NamedTuple):
 
     target: Tensor  # [B] each row's own column
     log_q: Tensor | None  # [N] subtracted from the scores of the columns
-    own: bool  # whether it is subtracted from the own score too
+    from_all: bool  # whether it is subtracted from the own score too
     classes: Tensor | None  # [N], the rows' first: columns equal to a row's own are left out; None to keep them
 
     def logits(self, scores: Tensor, rows: slice, columns: slice) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,10 +170,10 @@ class _Half(NamedTuple):
         place = self.target[rows] - columns.start
         inside = (place >= 0) & (place < scores.shape[1])
         place = place.clamp(0, scores.shape[1] - 1).unsqueeze(-1)
-        positive = None if self.own and self.classes is None else scores.gather(-1, place)
+        positive = None if self.from_all and self.classes is None else scores.gather(-1, place)
         if self.log_q is not None:
             scores -= self.log_q[columns]
-            if positive is not None and self.own:
+            if positive is not None and self.from_all:
                 positive = scores.gather(-1, place)
         if self.classes is not None:
             equal = self.classes[rows].unsqueeze(-1) == self.classes[columns]
@@ -228,12 +228,12 @@ class _Blocked(torch.autograd.Function):
     def forward(
         ctx: Any, queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], weight: float | None
     ) -> Tensor:
-        ctx.halves, ctx.weight, ctx.found = halves, weight, None
+        ctx.halves, ctx.weight, ctx.grads = halves, weight, None
         whole = next(_blocks(queries, items))[1].stop == items.shape[0]
         needed = any(ctx.needs_input_grad)
         wide = queries.dtype != torch.float16  # whose gradients underflow before a GradScaler's factor is known
         if weight is not None and whole and len(halves) == 1 and needed and wide:
-            ctx.found = gradients = _zeros(queries, items, bias)
+            ctx.grads = gradients = _zeros(queries, items, bias)
             losses = _at_once(queries, items, bias, halves[0], weight, gradients)
             return losses.sum() * weight
         sums = _sums(queries, items, bias, halves)
@@ -249,8 +249,8 @@ class _Blocked(torch.autograd.Function):
                 "a loss in blocks has no second derivatives: take in_batch or cross_entropy of the scores"
             )
         checks.refuse_batched(gradient)
-        if ctx.found is not None:
-            return *(None if part is None else part * gradient for part in ctx.found), None, None
+        if ctx.grads is not None:
+            return *(None if part is None else part * gradient for part in ctx.grads), None, None
         queries, items, bias, *totals = ctx.saved_tensors
         share = gradient if ctx.weight is None else (gradient * ctx.weight).expand(queries.shape[0])
         gradients = _zeros(queries, items, bias)
@@ -278,7 +278,7 @@ def _scores(queries: Tensor, items: Tensor, bias: Tensor | None, rows: slice, co
     return scores if bias is None else scores.add_(bias[columns])
 
 
-def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> Found:
+def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> Grads:
     """Gradients to add to, at least float32."""
     exact = precision(queries)
     first, second = (torch.zeros(part.shape, dtype=exact, device=part.device) for part in (queries, items))
@@ -286,10 +286,10 @@ def _zeros(queries: Tensor, items: Tensor, bias: Tensor | None) -> Found:
 
 
 def _add(
-    found: Found, error: Tensor, queries: Tensor, items: Tensor, rows: slice, columns: slice, weight: float = 1.0
+    grads: Grads, error: Tensor, queries: Tensor, items: Tensor, rows: slice, columns: slice, weight: float = 1.0
 ) -> None:
     """Add the gradients of the vectors, from that of the scores of a block times a weight."""
-    by_query, by_item, by_bias = found
+    by_query, by_item, by_bias = grads
     if by_query.dtype == queries.dtype:
         by_query[rows].addmm_(error, items[columns], alpha=weight)
         by_item[columns].addmm_(error.T, queries[rows], alpha=weight)
@@ -301,10 +301,10 @@ def _add(
         by_bias[columns].add_(error.sum(0), alpha=weight)
 
 
-def _at_once(queries: Tensor, items: Tensor, bias: Tensor | None, half: _Half, weight: float, found: Found) -> Tensor:
+def _at_once(queries: Tensor, items: Tensor, bias: Tensor | None, half: _Half, weight: float, grads: Grads) -> Tensor:
     """The losses, and their gradients times a weight, where a block holds all columns of its rows."""
-    losses = torch.empty(queries.shape[0], dtype=found[0].dtype, device=queries.device)
-    if half.log_q is not None and half.own:
+    losses = torch.empty(queries.shape[0], dtype=grads[0].dtype, device=queries.device)
+    if half.log_q is not None and half.from_all:
         bias, half = -half.log_q if bias is None else bias - half.log_q, half._replace(log_q=None)
     for rows, columns in _blocks(queries, items):
         logits, place, _ = half.logits(_scores(queries, items, bias, rows, columns), rows, columns)
@@ -313,7 +313,7 @@ def _at_once(queries: Tensor, items: Tensor, bias: Tensor | None, half: _Half, w
         peak = error.amax(-1, keepdim=True) if at is None else error.gather(-1, at)
         losses[rows] = (largest - positive - peak.log()).squeeze(-1)
         error.scatter_add_(-1, place, torch.full_like(positive, -1.0))
-        _add(found, error, queries, items, rows, columns, weight)
+        _add(grads, error, queries, items, rows, columns, weight)
     return losses
 
 
@@ -353,7 +353,7 @@ def _again(
     halves: list[_Half],
     sums: list[tuple[Tensor, Tensor]],
     share: Tensor,
-    found: Found,
+    grads: Grads,
 ) -> None:
     """The gradients of all losses, each weighted by its share, from recomputed scores."""
     size = queries.shape[0]
@@ -370,7 +370,7 @@ def _again(
                 error += part
             else:
                 error[:, : part.shape[0]] += part.T
-        _add(found, error, queries, items, rows, columns)
+        _add(grads, error, queries, items, rows, columns)
 
 
 def _views(

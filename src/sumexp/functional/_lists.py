@@ -76,13 +76,13 @@ def _check(logits: Tensor, targets: checks.Values) -> Tensor:
         z = logits.detach()
         empty = (gains == 0).all(-1)
         own_scores = z.masked_fill(gains == 0, 0)
-        highest, least, most, own, lacking = read(z.max(), gains.min(), gains.max(), own_scores.min(), empty.any())
+        highest, least, most, lowest, lacking = read(z.max(), gains.min(), gains.max(), own_scores.min(), empty.any())
         if not highest < torch.inf:
             raise ValueError("a logit is NaN or +inf; logits must be finite, or -inf for an item that cannot be")
         if not (least >= 0 and most < torch.inf):
             raise ValueError("targets must be finite numbers >= 0")
         if lacking:
             raise ValueError(f"list {int(empty.nonzero()[0])} has no relevant item; leave such lists out")
-        if own == -torch.inf:
+        if lowest == -torch.inf:
             raise ValueError("a relevant item has the logit -inf: an infinite loss has no gradient")
     return gains

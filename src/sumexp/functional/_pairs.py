@@ -93,10 +93,10 @@ def pairs_loss(
     if law is not None:
         law = law if absent is None else without_absent(law, absent, size)
         logits = logits - law
-    own = torch.eye(size, columns, dtype=torch.bool, device=scores.device)
-    signed = torch.where(own, logits, -logits)
+    diagonal = torch.eye(size, columns, dtype=torch.bool, device=scores.device)
+    signed = torch.where(diagonal, logits, -logits)
     if hits == "mask":
-        signed = signed.masked_fill((classes[:size].unsqueeze(-1) == classes) & ~own, math.inf)
+        signed = signed.masked_fill((classes[:size].unsqueeze(-1) == classes) & ~diagonal, math.inf)
     losses = -F.logsigmoid(signed).sum(-1)
     if __debug__ and size:
         _check_loss(losses, scores, classes, law)

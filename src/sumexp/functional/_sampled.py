@@ -48,8 +48,8 @@ def _together(pair: Pair, reduction: Reduction) -> Tensor:
     """The cross entropy of the positive among the negatives."""
     positive, negative, log_w = pair
     # Finite, so that a row in which nothing else is finite has loss log 1 = 0.
-    own = positive.masked_fill(positive == math.inf, torch.finfo(positive.dtype).max).unsqueeze(-1)
-    logits = torch.cat([own, negative if log_w is None else negative + log_w], -1)
+    finite = positive.masked_fill(positive == math.inf, torch.finfo(positive.dtype).max).unsqueeze(-1)
+    logits = torch.cat([finite, negative if log_w is None else negative + log_w], -1)
     return softmax_loss(logits, torch.zeros_like(positive, dtype=torch.long), reduction)
 
 

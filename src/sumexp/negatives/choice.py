@@ -60,11 +60,11 @@ def choose(
             ENTRY * batch * classes,
         )
     source = "in-batch negatives" if means == "batch" else "negatives sampled by class counts"
-    some = ENTRY * batch * (negatives + 1)
+    needed = ENTRY * batch * (negatives + 1)
     if steps * negatives * math.exp(-skew) < classes:
         use = f"{source} or uniform ones, each chosen by a coin flip; subtract the mixture's log q from every logit"
         because = "otherwise the rarest classes would hardly ever be negatives, and nothing else pushes them down"
     else:
         use = f"{source}; subtract log q from every logit"
         because = "with free scores the minimum is the truth for every number of negatives"
-    return Choice(f"{use}, keep accidental hits", because, "sumexp-consistent", some)
+    return Choice(f"{use}, keep accidental hits", because, "sumexp-consistent", needed)

@@ -212,10 +212,10 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
     if classes > 12:
         raise ValueError(f"there are 2^{classes} sets of {classes} classes; give at most 12 classes")
     sets, single = torch.arange(2**classes, device="cpu"), 2 ** torch.arange(classes, device="cpu")  # as bits
-    one = chance = torch.zeros(len(sets), dtype=torch.float64, device="cpu")
-    one[single] = checks.log_law("log_q", log_q.detach()).exp().cpu()
+    draw = chance = torch.zeros(len(sets), dtype=torch.float64, device="cpu")
+    draw[single] = checks.log_law("log_q", log_q.detach()).exp().cpu()
     for bit in f"{m:b}"[1:]:
-        for other in (chance, one)[: 1 + int(bit)]:
+        for other in (chance, draw)[: 1 + int(bit)]:
             doubled, chance = chance, torch.zeros_like(chance)
             for a in other.nonzero().flatten().tolist():
                 chance.index_add_(0, sets | a, other[a] * doubled)  # no difference: rare unions keep their digits

@@ -157,8 +157,8 @@ class _Hard:
     def _lost(self, log_rate: Tensor) -> Tensor:
         r""":math:`1-(\mathbb E e^{-sx})^m` from the logarithms of sx, [..., classes]."""
         lost = -(self.q * torch.expm1(-torch.exp(log_rate))).sum(-1)
-        some = lost < 1
-        return torch.where(some, -torch.expm1(self.m * torch.log1p(-torch.where(some, lost, 0.5))), 1.0)
+        finite = lost < 1
+        return torch.where(finite, -torch.expm1(self.m * torch.log1p(-torch.where(finite, lost, 0.5))), 1.0)
 
 
 def _nodes(scores: Tensor, tol: float) -> tuple[Tensor, Callable[[Tensor], Tensor]]:

@@ -39,8 +39,8 @@ def positive_laws(log_p: Tensor, log_q: Tensor) -> tuple[Tensor, Tensor]:
         ValueError: if a sum is not 1, a probability is below 1e-299, the shapes differ or there is one class.
     """
     log_p, log_q = checks.log_law("log_p", log_p.detach()), checks.log_law("log_q", log_q.detach())
-    one = log_p.shape != log_q.shape or log_p.ndim != 1 or len(log_p) < 2
-    if one or not torch.minimum(log_p, log_q).min() > -690:  # the reciprocals must be finite
+    wrong = log_p.shape != log_q.shape or log_p.ndim != 1 or len(log_p) < 2
+    if wrong or not torch.minimum(log_p, log_q).min() > -690:  # the reciprocals must be finite
         shapes = f"log_p {tuple(log_p.shape)} and log_q {tuple(log_q.shape)}"
         raise ValueError(f"{shapes} must be positive laws on the same classes, two or more; leave out any below 1e-299")
     return log_p, log_q

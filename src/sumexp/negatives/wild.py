@@ -46,7 +46,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     taken = used - used.unsqueeze(1)  # [before, after]
     left = tries - used
     log_ways = torch.lgamma(left + 1).unsqueeze(1) - torch.lgamma(left + 1) - torch.lgamma(taken.clamp_min(0) + 1)
-    some = taken > 0
+    advances = taken > 0
 
     state = q.new_zeros(kept, tries + 1)
     state[0, 0] = 1
@@ -55,7 +55,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
         share, rest = (taken_up[y], left_over[y]) if tail[y] > 0 else (q[y], 1 - q[y])  # 1 - share would lose digits
         none = rest**left
         log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), rest)
-        moved = state @ torch.where(some, log_chance.exp(), 0.0)
+        moved = state @ torch.where(advances, log_chance.exp(), 0.0)
         inclusion[y] = moved.sum()
         state = state * none
         state[1:] += moved[:-1]

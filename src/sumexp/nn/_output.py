@@ -90,13 +90,13 @@ class SampledOutput(nn.Embedding):
         weights = F.embedding(every, self.weight, sparse=self.sparse)
         if self.normalize:
             hidden, weights = unit(hidden), unit(weights)
-        own, rows = weights[:size], weights[size:].view(*ids.shape, self.embedding_dim)
+        label_rows, rows = weights[:size], weights[size:].view(*ids.shape, self.embedding_dim)
         own_bias, bias = None, None
         if self.bias is not None:
             biases = F.embedding(every, self.bias, sparse=self.sparse).squeeze(-1)
             own_bias, bias = biases[:size], biases[size:].view(ids.shape)
         # Both are matrix products, so that autocast rounds the positives as it does the negatives.
-        positive = torch.bmm(hidden.unsqueeze(1), own.unsqueeze(2)).flatten()
+        positive = torch.bmm(hidden.unsqueeze(1), label_rows.unsqueeze(2)).flatten()
         if own_bias is not None:
             positive = positive + own_bias.to(positive.dtype)
         if ids.ndim == 1:

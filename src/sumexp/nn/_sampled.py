@@ -139,21 +139,21 @@ class SampledSoftmax(Tempered):
         generator = samplers.check_worker_generator(generator)
         ids = self.sampler.sample((self.num_negatives,), generator).to(hidden.device)
         # A row that is read anyway, so that no other class has a gradient.
-        own = torch.where(present, given.flatten(), ids[0])
-        positive, negative = (divided(part, self._divisor) for part in self.output(flat, own, ids))
+        classes = torch.where(present, given.flatten(), ids[0])
+        positive, negative = (divided(part, self._divisor) for part in self.output(flat, classes, ids))
         if self.correct != "none":
             copies = self.num_negatives if self.correct == "importance" else 1
             negative = negative - (log_q_of(self.sampler, ids) + math.log(copies)).to(negative.dtype)
         if self.correct == "all":
-            log_q = log_q_of(self.sampler, own)
-            if __debug__ and own.shape[0] and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
-                wrong = int(own[(log_q == -math.inf) & present][0])
+            log_q = log_q_of(self.sampler, classes)
+            if __debug__ and classes.shape[0] and not checks.read(torch.where(present, log_q, 0).min())[0] > -math.inf:
+                wrong = int(classes[(log_q == -math.inf) & present][0])
                 raise ValueError(
                     f"label {wrong} has probability 0 under the sampler: it was never counted; give every class that "
                     "can occur a positive probability (counts + 1)"
                 )
             positive = positive - log_q.to(positive.dtype)
-        hits = ids == own.unsqueeze(-1) if self.hits == "mask" else None
+        hits = ids == classes.unsqueeze(-1) if self.hits == "mask" else None
         each = functional.sampled_softmax(positive, negative, hits=hits, reduction="none")
         losses = reduced(each, present, self.reduction)
         return losses.view(given.shape) if self.reduction == "none" else losses

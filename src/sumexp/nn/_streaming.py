@@ -201,9 +201,9 @@ class StreamingLogQ(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         for name in self._buffers:
-            found = state_dict.get(prefix + name)
-            if found is not None and found.dtype != torch.float64:
-                raise ValueError(f"{prefix}{name} is {found.dtype}: counts that were rounded are lost; save float64")
+            counts = state_dict.get(prefix + name)
+            if counts is not None and counts.dtype != torch.float64:
+                raise ValueError(f"{prefix}{name} is {counts.dtype}: counts that were rounded are lost; save float64")
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
 

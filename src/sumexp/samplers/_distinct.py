@@ -68,11 +68,11 @@ def distinct(
     m = checks.whole("num_negatives", num_negatives, 1, sampler.classes)
     ids, times = _arrivals(sampler, m + 2, generator)
     ids, times = ids.to(labels.device), times.to(labels.device)
-    own = labels.unsqueeze(-1)
-    among = (ids[:-1] == own).any(-1)
+    column = labels.unsqueeze(-1)
+    among = (ids[:-1] == column).any(-1)
     time = torch.where(among, times[-1], times[-2])
     last = torch.arange(m + 1, device=labels.device) == m
-    hits = torch.where(among.unsqueeze(-1), ids[:-1] == own, last)
+    hits = torch.where(among.unsqueeze(-1), ids[:-1] == column, last)
     positive, negative = log_q_of(sampler, labels), log_q_of(sampler, ids[:-1])
     if len(undrawn := labels[positive == -torch.inf]):
         raise ValueError(

@@ -155,13 +155,13 @@ class Mixture(Tabulated):
         bits = alias.bits(shape, generator, first.device)
         chosen = torch.bucketize(bits, self._ends.to(bits.device), right=True)
         for i, sampler in enumerate(self.samplers[1:], start=1):
-            own = chosen == i
+            drawn = chosen == i
             # A graph, and what is mapped over, has shapes that no draw decides.
-            if checks.is_traced(own):
-                first = torch.where(own, sampler.sample(shape, generator), first)
+            if checks.is_traced(drawn):
+                first = torch.where(drawn, sampler.sample(shape, generator), first)
                 continue
-            if number := int(own.sum()):
-                first[own] = sampler.sample((number,), generator)
+            if number := int(drawn.sum()):
+                first[drawn] = sampler.sample((number,), generator)
         return first
 
 

@@ -99,17 +99,17 @@ def draw(
     checks.choice("hits", hits, get_args(Hits))
     if shared and hits == "redraw":
         raise ValueError("shared negatives cannot be redrawn, a hit of one example is a negative of another: use mask")
-    own, none = labels.unsqueeze(-1), torch.zeros(labels.shape[0], m, dtype=torch.bool, device=labels.device)
+    column, none = labels.unsqueeze(-1), torch.zeros(labels.shape[0], m, dtype=torch.bool, device=labels.device)
     excluded = None if exclude is None else _check_exclude(exclude, given, sampler.classes)
     if hits == "redraw" and excluded is None:
         ids, log_q = _draw_negatives(sampler, labels, m, generator)
     elif excluded is not None and not shared:
-        excluded = torch.cat([excluded, own], -1).sort().values if hits == "redraw" else excluded
+        excluded = torch.cat([excluded, column], -1).sort().values if hits == "redraw" else excluded
         ids, log_q = _draw_others(sampler, excluded, m, generator)
     else:
         ids = sampler.sample((m,) if shared else (labels.shape[0], m), generator).to(labels.device)
         log_q = log_q_of(sampler, ids)
-    equal = (ids == own) if hits == "mask" else none
+    equal = (ids == column) if hits == "mask" else none
     if shared and excluded is not None:
         equal = equal | _among(ids, excluded)
     return Negatives(*(part.view(*given.shape, m) if part.ndim == 2 else part for part in (ids, log_q, equal)))
@@ -136,12 +136,12 @@ def _draw_negatives(
     if kept is None:
         return _draw_others(sampler, labels.unsqueeze(-1), m, generator)
     tables: _Tables = kept.get("tables") or kept.setdefault("tables", _tables(sampler, labels))
-    here = labels.to(tables.start.device)
-    start = tables.start[here]
-    ids = alias.bits((len(labels), m), generator, here.device)
+    local_labels = labels.to(tables.start.device)
+    start = tables.start[local_labels]
+    ids = alias.bits((len(labels), m), generator, local_labels.device)
     alias.look_up(tables.words, len(tables.law.table), ids, start)
-    _redraw(tables.law, ids, here.unsqueeze(-1), generator)
-    log_q = alias.take(tables.log_q, ids + start).sub_(tables.log_rest[here])
+    _redraw(tables.law, ids, local_labels.unsqueeze(-1), generator)
+    log_q = alias.take(tables.log_q, ids + start).sub_(tables.log_rest[local_labels])
     return ids.to(labels.device), checks.onto(log_q, labels.device)
 
 
@@ -180,14 +180,14 @@ def _beside(
     sampler: Sampler, excluded: Tensor, counted: Tensor, m: int, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
     """The same by inversion: places on a line on which the classes lie side by side, without those excluded [B, H]."""
-    kept = {} if (found := _kept(sampler)) is None else found
+    kept = {} if (tables := _kept(sampler)) is None else tables
     if "line" not in kept:
         q, where = _probabilities(sampler, excluded)
         units = alias.whole_units(q / q.sum())
         kept["line"] = units.to(where), units.cumsum(0).to(where)
     units, ends = kept["line"]
-    given, there = excluded.to(ends.device), counted.to(ends.device)
-    total = torch.where(there, units[given.clamp_min(0)], 0).cumsum(-1)
+    given, unique = excluded.to(ends.device), counted.to(ends.device)
+    total = torch.where(unique, units[given.clamp_min(0)], 0).cumsum(-1)
     rest = alias.FULL - total[:, -1:]
     if len(full := (rest == 0).nonzero()):
         _refuse(excluded[full[0, 0]].tolist())
@@ -367,7 +367,7 @@ def within_batch(
     labels = _check_labels(labels, prior.shape[0]).to(prior.device)
     if labels.shape[0] < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
-    own = labels.unsqueeze(-1)
+    column = labels.unsqueeze(-1)
     least, most = checks.read(*prior[labels].aminmax())
     if not (least > -math.inf and most <= 1e-6):
         wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= 1e-6))][0])
@@ -377,7 +377,7 @@ def within_batch(
         )
     if shared and not union:
         diagonal = torch.eye(labels.shape[0], dtype=torch.bool, device=labels.device)
-        left_out = labels == own if hits == "mask" else diagonal
+        left_out = labels == column if hits == "mask" else diagonal
         # A logarithm in Python would fix the size of the batch in a graph.
         return Negatives(labels, prior[labels] + torch.log1p(-1 / prior.new_full((), labels.shape[0])), left_out)
     if not union:
@@ -386,12 +386,12 @@ def within_batch(
         before = places < torch.arange(labels.shape[0], device=labels.device).unsqueeze(-1)
         log_q = prior[labels]
         ids = torch.where(before, labels[:-1], labels[1:])
-        equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
+        equal = ids == column if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
         return Negatives(ids, torch.where(before, log_q[:-1], log_q[1:]), equal)
     present, counts = labels.unique(return_counts=True)  # type: ignore[no-untyped-call]
     log_count = log_inclusion(prior[present], labels.shape[0] - 1)
     # Kept, an example's own class is there if another example has it too.
-    equal = (present == own) if hits == "mask" else (present == own) & (counts == 1)
+    equal = (present == column) if hits == "mask" else (present == column) & (counts == 1)
     return Negatives(present, log_count - math.log(len(present)), equal)
 
 
@@ -451,9 +451,9 @@ def model_based(
     [largest] = checks.read(scores.max())
     if not largest < math.inf:
         raise ValueError("a logit is NaN or +inf; q needs finite logits, or -inf for a class never drawn")
-    own = labels.unsqueeze(-1)
+    column = labels.unsqueeze(-1)
     if hits == "redraw":
-        scores = scores.scatter(-1, own, -torch.inf)
+        scores = scores.scatter(-1, column, -torch.inf)
     if not checks.read(scores.amax(-1).min())[0] > -math.inf:
         raise ValueError("an example has no class left to draw: all its logits but the label's are -inf")
     log_q = torch.log_softmax(scores, -1)
@@ -461,7 +461,7 @@ def model_based(
     u = alias.uniform((labels.shape[0], m), generator, device)
     # Of the classes with positive probability the first whose cumulative probability exceeds u.
     ids = torch.searchsorted(below, u * below[:, -1:], right=True).clamp_max_(logits.shape[1] - 1)
-    equal = ids == own if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
+    equal = ids == column if hits == "mask" else torch.zeros_like(ids, dtype=torch.bool)
     return Negatives(ids.to(device), checks.onto(log_q.gather(-1, ids), device), equal.to(device))
 
 

@@ -41,15 +41,15 @@ def relative(log_q: checks.Values, positive_log_q: checks.Values) -> Tensor:
         ValueError: if a positive is never drawn: all of its weights were 0, and nothing would be learned from it.
     """
     log_q = checks.logs("log_q", log_q)
-    own = checks.onto(checks.logs("positive_log_q", positive_log_q), log_q.device)
-    checks.together(log_q=log_q, positive_log_q=own)
-    for least in checks.read(own.detach().min()) if own.numel() and own.is_cpu else ():
+    positive = checks.onto(checks.logs("positive_log_q", positive_log_q), log_q.device)
+    checks.together(log_q=log_q, positive_log_q=positive)
+    for least in checks.read(positive.detach().min()) if positive.numel() and positive.is_cpu else ():
         if least == -torch.inf:
             raise ValueError(
                 "positive_log_q holds -inf: a label that is never drawn has relative weights 0, so that nothing is "
                 "learned from it; give every label a positive probability"
             )
-    return torch.exp(own - log_q)
+    return torch.exp(positive - log_q)
 
 
 def tail(
@@ -61,9 +61,9 @@ def tail(
     tensor([2., 5.])
     """
     log_q, laws = checks.logs("log_q", log_q), {"log_prior": log_prior, "positive_log_prior": positive_log_prior}
-    prior, own = (checks.onto(checks.logs(name, law), log_q.device) for name, law in laws.items())
-    checks.together(log_q=log_q, log_prior=prior, positive_log_prior=own)
-    weights = torch.exp(prior - own - log_q) / _count(num_negatives)
+    prior, positive = (checks.onto(checks.logs(name, law), log_q.device) for name, law in laws.items())
+    checks.together(log_q=log_q, log_prior=prior, positive_log_prior=positive)
+    weights = torch.exp(prior - positive - log_q) / _count(num_negatives)
     return torch.where(prior == -torch.inf, 0.0, weights)
 
 
