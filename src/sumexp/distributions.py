@@ -456,8 +456,8 @@ class PerturbArgmax(_Perturbed):
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
         if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
-            one = PerturbArgmax(alike, self.noise, validate_args=False)
-            log_p = one._log_probabilities(asked.reshape(-1, self.event_shape[0]).any(0, keepdim=True))[0]
+            prior = PerturbArgmax(alike, self.noise, validate_args=False)
+            log_p = prior._log_probabilities(asked.reshape(-1, self.event_shape[0]).any(0, keepdim=True))[0]
             return log_p.expand(self.loc.shape)
         p = self._probabilities()
         least = RARE_SLOPE if p.requires_grad else RARE
@@ -509,10 +509,10 @@ def _exact_probabilities(loc: Tensor, noise: Noise) -> Tensor:
     if is_traced(loc) and isinstance(noise, Gumbel | Gaussian | Logistic):
         return batched.probabilities(loc, noise)
     _refuse_graphs(noise, ", or another noise")
-    there = loc > -math.inf
-    if bool(there.all()):
+    finite = loc > -math.inf
+    if bool(finite.all()):
         return argmax.probabilities(loc, noise)
-    rows, masks = loc.reshape(-1, loc.shape[-1]), there.reshape(-1, loc.shape[-1])
+    rows, masks = loc.reshape(-1, loc.shape[-1]), finite.reshape(-1, loc.shape[-1])
     p = torch.zeros(rows.shape, dtype=torch.float64, device=loc.device)
     for mask in masks.unique(dim=0):  # type: ignore[no-untyped-call]
         alike = (masks == mask).all(-1)

@@ -87,13 +87,13 @@ CASES = [(shape, spread) for shape in ("mixed", "huge", "tiny", "spike") for spr
 def test_every_scheme_equals_its_enumeration(shape: str, spread: float, m: int) -> None:
     log_x = logits(shape, spread)
     for name, (law, outcomes) in schemes(log_x, m).items():
-        expected, found = enumerate_moments(log_x.tolist(), outcomes()), expectations.expect(law)
-        errors = [relative_error(*pair) for pair in zip(four(found), expected, strict=True)]
+        expected, result = enumerate_moments(log_x.tolist(), outcomes()), expectations.expect(law)
+        errors = [relative_error(*pair) for pair in zip(four(result), expected, strict=True)]
         assert max(errors) <= 1e-12, (name, errors)
         # Var / E^2 is about 1e-3 and more here: E^2 + Var - E^2 would lose those three digits and, for the inverse of a
         # sum near 1e-9, all of them.
-        assert relative_error(found.loss_variance, expected.loss_variance) <= 1e-9, name
-        assert relative_error(found.probability_variance, expected.probability_variance) <= 1e-9, name
+        assert relative_error(result.loss_variance, expected.loss_variance) <= 1e-9, name
+        assert relative_error(result.probability_variance, expected.probability_variance) <= 1e-9, name
 
 
 @pytest.mark.parametrize("m", [1, 3])
@@ -118,13 +118,13 @@ def test_gradients_in_the_logits_equal_the_enumeration(shape: str, spread: float
 ])  # fmt: skip
 def test_gradcheck_of_every_scheme(make: Callable[..., expectations.Law]) -> None:
     def six(*tensors: Tensor) -> tuple[Tensor, ...]:
-        found = expectations.expect(make(*tensors))
-        first, variances = (found.probability, found.loss), (found.probability_variance, found.loss_variance)
-        return *first, *variances, found.probability_gap, found.loss_gap
+        result = expectations.expect(make(*tensors))
+        first, variances = (result.probability, result.loss), (result.probability_variance, result.loss_variance)
+        return *first, *variances, result.probability_gap, result.loss_gap
 
     log_x = torch.stack([logits("mixed", 2.0), logits("spike", 3.0)])
     # 0.5 at most, so that the numerical derivative stays among probabilities.
-    inputs = tuple(one.requires_grad_() for one in (log_x, proposal(), inclusions() + math.log(0.5)))
+    inputs = tuple(tensor.requires_grad_() for tensor in (log_x, proposal(), inclusions() + math.log(0.5)))
     assert torch.autograd.gradcheck(six, inputs, eps=1e-5, atol=1e-8, rtol=1e-6)
 
 
@@ -218,10 +218,10 @@ def test_the_polynomial_of_a_cell_is_the_kernel() -> None:
     for u in mpmath.linspace(-6, 4, 41):
         near = [mpmath.exp(-mpmath.exp(u + quadrature.GRID * (j - mpf(9) / 2))) for j in range(10)]
         for offset in (-0.5, -0.3, 0.0, 0.2, 0.5):
-            found = mpmath.fsum(
+            value = mpmath.fsum(
                 f * mpf(c) * mpf(offset) ** k for f, row in zip(near, weights, strict=True) for k, c in enumerate(row)
             )
-            worst = max(worst, abs(found - mpmath.exp(-mpmath.exp(u + quadrature.GRID * offset))))
+            worst = max(worst, abs(value - mpmath.exp(-mpmath.exp(u + quadrature.GRID * offset))))
     assert 5e-17 < worst < 1.1e-16
 
 
@@ -264,9 +264,9 @@ def test_gauss_laguerre_is_exact_for_small_sums_and_useless_for_large_spreads() 
 
 
 def test_only_masked_classes_are_a_sum_of_zero() -> None:
-    found = expectations.expect(expectations.with_replacement(torch.full((4,), -math.inf, dtype=torch.float64), 3))
-    assert torch.stack([found.loss, found.probability_variance, found.loss_variance]).tolist() == [0, 0, 0]
-    assert found.probability.item() == pytest.approx(1.0, abs=1e-13)
+    result = expectations.expect(expectations.with_replacement(torch.full((4,), -math.inf, dtype=torch.float64), 3))
+    assert torch.stack([result.loss, result.probability_variance, result.loss_variance]).tolist() == [0, 0, 0]
+    assert result.probability.item() == pytest.approx(1.0, abs=1e-13)
 
 
 def test_batches_are_rows() -> None:
@@ -310,8 +310,8 @@ def test_a_product_is_the_sum_of_its_parts() -> None:
     log_x = logits("mixed", 3.0)
     parts = expectations.product(expectations.with_replacement(log_x, 2), expectations.with_replacement(log_x, 3))
     whole = expectations.with_replacement(log_x, 5)
-    for one, other in zip(four(expectations.expect(parts)), four(expectations.expect(whole)), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-13, atol=0)
+    for first, second in zip(four(expectations.expect(parts)), four(expectations.expect(whole)), strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-13, atol=0)
 
 
 def test_model_based_sampling_is_exact() -> None:
@@ -370,7 +370,7 @@ def test_nodes_grow_at_most_like_the_square_of_the_digits(log_max: float) -> Non
 def test_a_rule_with_another_step_keeps_its_range_and_what_that_cuts_off(step: float) -> None:
     rule = quadrature.rule(1e-6, 5.0)
     other = rule.with_step(step)
-    first, last = (one.nodes()[[0, -1]] for one in (rule, other))
+    first, last = (grid.nodes()[[0, -1]] for grid in (rule, other))
     assert last[0] == first[0]
     assert 0 <= last[1] - first[1] < step
     assert other.bound == pytest.approx(quadrature.discretisation_bound(step) + 2e-8, rel=1e-6)  # 1e-8 on either side
@@ -419,9 +419,9 @@ def test_a_gpu_agrees_with_the_cpu(method: expectations._laws.Method) -> None:
     for place in ("cpu", NAME):
         with Device():
             x = log_x.to(place, copy=True).requires_grad_()
-            found = expectations.expect(expectations.with_replacement(x, 20, proposal(500).to(place), method))
-            by = torch.autograd.grad(found.loss.sum() + found.probability.sum(), x)
-            results.append([one.detach().cpu() for one in (*four(found), *by)])
+            result = expectations.expect(expectations.with_replacement(x, 20, proposal(500).to(place), method))
+            by = torch.autograd.grad(result.loss.sum() + result.probability.sum(), x)
+            results.append([tensor.detach().cpu() for tensor in (*four(result), *by)])
     torch.testing.assert_close(results[1], results[0], rtol=1e-12, atol=1e-14)
 
 
@@ -446,15 +446,15 @@ def test_sums_over_copies_of_the_grid_are_the_sums_on_one(given: bool, monkeypat
     log_x = torch.stack([logits("mixed", 3.0, 8009), logits("mixed", 1.0, 8009)])
     log_x[:, ::9] = -math.inf
     log_q = proposal(8009)[None] if given else None
-    one = sums.SpreadSum(log_x, log_q, -4.0, 4.0, masked=True)
-    cell, offset = one._place(slice(None), slice(None))
-    q = one.probabilities().expand_as(offset) if given else torch.ones_like(offset)
-    expected = one._moments()
+    spread = sums.SpreadSum(log_x, log_q, -4.0, 4.0, masked=True)
+    cell, offset = spread._place(slice(None), slice(None))
+    q = spread.probabilities().expand_as(offset) if given else torch.ones_like(offset)
+    expected = spread._moments()
     terms = torch.stack([torch.zeros_like(expected[0]).scatter_add(-1, cell, q * offset.abs() ** p) for p in range(6)])
     monkeypatch.setattr(sums, "_copies", lambda *_: 16)
-    found = one._moments()
-    assert bool(((found - expected).abs() <= 1e-15 * terms).all())
-    assert not torch.equal(found, expected)
+    actual = spread._moments()
+    assert bool(((actual - expected).abs() <= 1e-15 * terms).all())
+    assert not torch.equal(actual, expected)
 
 
 class Operations(TorchDispatchMode):

@@ -19,16 +19,16 @@ def double(*values: object) -> Tensor:
 
 
 def expect(law: expectations.Law) -> Tensor:
-    found = expectations.expect(law)
-    return torch.stack([found.probability, found.loss, found.probability_variance, found.loss_variance, found.loss_gap])
+    stats = expectations.expect(law)
+    return torch.stack([stats.probability, stats.loss, stats.probability_variance, stats.loss_variance, stats.loss_gap])
 
 
-def sampled(found: Expectations) -> Tensor:
-    return torch.stack([found.probability, found.loss, found.probability_variance, found.loss_variance, found.loss_gap])
+def sampled(stats: Expectations) -> Tensor:
+    return torch.stack([stats.probability, stats.loss, stats.probability_variance, stats.loss_variance, stats.loss_gap])
 
 
-def biased(found: bias.Bias) -> Tensor:
-    return torch.cat([found.probability[None], found.value[None], found.gradient.movedim(-1, 0)])
+def biased(result: bias.Bias) -> Tensor:
+    return torch.cat([result.probability[None], result.value[None], result.gradient.movedim(-1, 0)])
 
 
 Function = Callable[[Tensor], Tensor]
@@ -72,16 +72,16 @@ def test_shapes_strides_and_expanded_rows(function: Function, shape: tuple[int, 
     expanded = ROW.expand(*shape, 4)
     strided = torch.stack([ROW, -ROW], -1).expand(*shape, 4, 2)[..., 0]
     for rows in (expanded, strided, expanded.contiguous()):
-        found = function(rows)
-        assert found.shape[1:] == shape
-        torch.testing.assert_close(found, expected.view(-1, *[1] * len(shape)).expand_as(found), rtol=1e-11, atol=1e-13)
+        value = function(rows)
+        assert value.shape[1:] == shape
+        torch.testing.assert_close(value, expected.view(-1, *[1] * len(shape)).expand_as(value), rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_every_precision_is_computed_in_double(function: Function, dtype: torch.dtype) -> None:
-    found = function(ROW.to(dtype))  # all of them exact in each
-    assert found.dtype == torch.float64
-    torch.testing.assert_close(found, function(ROW), rtol=0, atol=0)
+    actual = function(ROW.to(dtype))  # all of them exact in each
+    assert actual.dtype == torch.float64
+    torch.testing.assert_close(actual, function(ROW), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("row", [
@@ -93,8 +93,8 @@ def test_ties_masks_and_extreme_scales_are_numbers(function: Function, row: tupl
 
 
 def test_a_proposal_for_some_dimensions_of_a_batch() -> None:
-    found = expectations.sampled_softmax(ROW.expand(2, 3, 4), 0, 2, ROW.expand(3, 4)).loss
-    assert (found - expectations.sampled_softmax(ROW, 0, 2, ROW).loss).abs().max() < 1e-12
+    loss = expectations.sampled_softmax(ROW.expand(2, 3, 4), 0, 2, ROW.expand(3, 4)).loss
+    assert (loss - expectations.sampled_softmax(ROW, 0, 2, ROW).loss).abs().max() < 1e-12
 
 
 def test_one_class_alone() -> None:
@@ -122,10 +122,10 @@ def test_a_class_of_probability_zero_may_be_anything(never: float) -> None:
 def test_the_sampled_softmax_does_not_see_what_is_never_drawn(logit: float) -> None:
     logits, log_q = double(0.0, 0.5, 2.0, logit), double(0.0, 0.2, 0.4, -INF)
     logits.requires_grad_()
-    found = expectations.sampled_softmax(logits, 0, 3, log_q)
+    result = expectations.sampled_softmax(logits, 0, 3, log_q)
     expected = expectations.sampled_softmax(logits[:3], 0, 3, log_q[:3])
-    torch.testing.assert_close(sampled(found), sampled(expected), rtol=1e-13, atol=0)
-    (gradient,) = torch.autograd.grad(found.loss, logits)
+    torch.testing.assert_close(sampled(result), sampled(expected), rtol=1e-13, atol=0)
+    (gradient,) = torch.autograd.grad(result.loss, logits)
     assert bool(torch.isfinite(gradient).all())
     assert gradient[3].item() == 0
 

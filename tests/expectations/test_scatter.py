@@ -34,10 +34,10 @@ def relative(value: Tensor, expected: mpf) -> float:
 
 
 def assert_own_digits(law: expectations.Law, exact: Moments, mean: mpf, within: float = 1e-10) -> None:
-    found = expectations.expect(law)
+    result = expectations.expect(law)
     gaps = exact.probability - 1 / (1 + mean), mpmath.log1p(mean) - exact.loss
     for name, right in zip(NAMES, (exact.probability_variance, exact.loss_variance, *gaps), strict=True):
-        assert relative(getattr(found, name), right) <= within
+        assert relative(getattr(result, name), right) <= within
 
 
 @pytest.mark.claim("sumexp-jensen-gap", shows="statement", evidence="quadrature")
@@ -92,12 +92,12 @@ def test_rare_huge_terms_cost_a_variance_the_digits_that_are_stated(digits: int,
     drawn = reference.enumerate_moments(log_x.tolist(), reference.draws_with_replacement(q, 1))
     spread = expectations.with_replacement(log_x, 1, log_q, "spread")
     for law, right in ((expectations.independent(log_x, log_pi), exact), (spread, drawn)):
-        found = expectations.expect(law)
+        result = expectations.expect(law)
         for name in ("loss_variance", "probability_variance"):
             stated = 5e-15 * min(10**digits / 5, log_x[0].exp().item())
-            assert relative(getattr(found, name), getattr(right, name)) <= stated + 1e-11
+            assert relative(getattr(result, name), getattr(right, name)) <= stated + 1e-11
     mean = mpmath.fdot(q, [mpmath.exp(value) for value in log_x.tolist()])
-    assert relative(found.loss_gap, mpmath.log1p(mean) - drawn.loss) <= 1e-11
+    assert relative(result.loss_gap, mpmath.log1p(mean) - drawn.loss) <= 1e-11
 
 
 @pytest.mark.parametrize("m", [10**12, 2**53])
@@ -106,9 +106,9 @@ def test_a_thousand_billion_draws_of_two_terms(m: int) -> None:
     log_x = terms(0.0, math.log(9.0)) - math.log(m)
     low, high = (mpmath.exp(mpf(value)) for value in log_x.tolist())
     variance, total = m * ((high - low) / 2) ** 2, 1 + m * (high + low) / 2
-    found = expectations.expect(expectations.with_replacement(log_x, m))
+    result = expectations.expect(expectations.with_replacement(log_x, m))
     for name, over in zip(NAMES, (total**4, total**2, total**3, 2 * total**2), strict=True):
-        assert relative(getattr(found, name), variance / over) <= 2e-11
+        assert relative(getattr(result, name), variance / over) <= 2e-11
 
 
 @pytest.mark.parametrize("scatter", [1e-6, 1e-3, 5e-3, 2e-2, 0.1, 1.0])
@@ -120,8 +120,8 @@ def test_many_classes_of_slight_scatter_by_both_algorithms(scatter: float) -> No
     )
     with Device():
         on_device = expectations.expect(expectations.with_replacement(rows.to(NAME), 7, None, "spread"))
-        found = [getattr(on_device, name).cpu() for name in NAMES]
-    for name, other in zip(NAMES, found, strict=True):
+        values = [getattr(on_device, name).cpu() for name in NAMES]
+    for name, other in zip(NAMES, values, strict=True):
         torch.testing.assert_close(getattr(direct, name), getattr(spread, name), rtol=1e-11, atol=0)
         torch.testing.assert_close(other, getattr(spread, name), rtol=1e-11, atol=0)
 
@@ -132,9 +132,9 @@ def test_all_but_one_of_three_hundred() -> None:
     a = [mpmath.exp(mpf(value)) for value in log_a.tolist()]
     total = mpmath.fsum(a)
     exact = mpmath.fsum((1 / (1 + mpf(300) / 299 * (total - x)) - 1 / (1 + total)) ** 2 for x in a) / 300
-    found = estimators.mean_square_errors([299, 300], log_a)
-    assert relative(found[0], exact) <= 1e-10
-    assert found[1].item() <= 1e-60  # all are read
+    errors = estimators.mean_square_errors([299, 300], log_a)
+    assert relative(errors[0], exact) <= 1e-10
+    assert errors[1].item() <= 1e-60  # all are read
 
 
 def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
@@ -144,8 +144,8 @@ def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
         expectations.without_replacement(terms(2.0, -1.0, 0.5), 3),
         expectations.independent(terms(2.0, -1.0, 0.5), terms(0.0, 0.0, -math.inf)),
     ):
-        found = expectations.expect(law)
-        assert all(0 <= getattr(found, name).item() <= 1e-28 for name in NAMES)
+        result = expectations.expect(law)
+        assert all(0 <= getattr(result, name).item() <= 1e-28 for name in NAMES)
 
 
 @pytest.mark.parametrize("size", [0.0, 5.0, 400.0, 750.0])
@@ -153,20 +153,20 @@ def test_a_constant_sum_has_no_variance_and_no_gap() -> None:
 def test_no_draw_is_a_sum_of_zero_beside_any_terms(size: float, log_q: tuple[float, ...] | None) -> None:
     log_x = terms(size, 0.0).requires_grad_()
     q = None if log_q is None else terms(*log_q).requires_grad_()
-    found = six(expectations.expect(expectations.with_replacement(log_x, 0, q)))
-    assert found.tolist() == pytest.approx([0, 1, 0, 0, 0, 0], abs=1e-14)
-    for gradient in torch.autograd.grad(found.sum(), [log_x] if q is None else [log_x, q]):
+    outputs = six(expectations.expect(expectations.with_replacement(log_x, 0, q)))
+    assert outputs.tolist() == pytest.approx([0, 1, 0, 0, 0, 0], abs=1e-14)
+    for gradient in torch.autograd.grad(outputs.sum(), [log_x] if q is None else [log_x, q]):
         assert gradient.tolist() == [0, 0]
 
 
 def test_the_gap_of_a_transform_alone_is_unknown() -> None:
-    found = expectations.expect(expectations.laplace(lambda u: -torch.log1p(u.exp()), math.log(60)))
-    assert bool(torch.stack([found.probability_gap, found.loss_gap]).isnan().all())
+    result = expectations.expect(expectations.laplace(lambda u: -torch.log1p(u.exp()), math.log(60)))
+    assert bool(torch.stack([result.probability_gap, result.loss_gap]).isnan().all())
 
 
-def six(found: expectations.Expectations) -> Tensor:
+def six(result: expectations.Expectations) -> Tensor:
     kinds = [f"{name}{kind}" for kind in ("", "_variance", "_gap") for name in ("loss", "probability")]
-    return torch.stack([getattr(found, kind) for kind in kinds])
+    return torch.stack([getattr(result, kind) for kind in kinds])
 
 
 def by_outcomes(log_x: Tensor, log_pi: Tensor) -> Tensor:
@@ -196,9 +196,9 @@ def test_gradients_beside_certain_coins(wanted: str, sizes: tuple[float, ...], l
     asked = {"log_x": [log_x], "log_pi": [log_inclusion], "both": [log_x, log_inclusion]}[wanted]
     for tensor in asked:
         tensor.requires_grad_()
-    found = six(expectations.expect(expectations.independent(log_x, log_inclusion)))
+    outputs = six(expectations.expect(expectations.independent(log_x, log_inclusion)))
     # With all coins certain nothing scatters: a variance's gradient, with parts up to 2 x 12^2, is rounding alone.
-    for i, (output, by_hand) in enumerate(zip(found, by_outcomes(log_x, log_inclusion), strict=True)):
+    for i, (output, by_hand) in enumerate(zip(outputs, by_outcomes(log_x, log_inclusion), strict=True)):
         gradients = torch.autograd.grad(output, asked, retain_graph=True)
         for gradient, other in zip(gradients, torch.autograd.grad(by_hand, asked, retain_graph=True), strict=True):
             torch.testing.assert_close(gradient, other, rtol=1e-8 if i > 1 else 1e-12, atol=1e-11 if i > 1 else 1e-12)
@@ -216,14 +216,14 @@ def test_gradients_of_two_terms_small_near_each_other_rare_or_huge(size: float, 
         (expectations.with_replacement(log_x, 1, log_q, "direct"), [(pi, (1, 0)), (1 - pi, (0, 1))]),
         (expectations.without_replacement(log_x, 1), [(mpf(1) / 2, (1, 0)), (mpf(1) / 2, (0, 1))]),
     ):
-        exact, found = reference.enumerate_moments([size, other], outcomes), expectations.expect(law)
+        exact, result = reference.enumerate_moments([size, other], outcomes), expectations.expect(law)
         slopes = map(mpmath.matrix, reference.enumerate_gradients([size, other], outcomes))
         by_mean = mpmath.matrix([mpmath.fsum(p * counts[y] for p, counts in outcomes) * x[y] for y in (0, 1)])
         p, loss, p_square, loss_square = slopes
         variances = loss_square - 2 * exact.loss * loss, p_square - 2 * exact.probability * p
         mean = 1 + mpmath.fsum(probability * mpmath.fdot(counts, x) for probability, counts in outcomes)
         right = loss, p, *variances, by_mean / mean - loss, by_mean / mean**2 + p
-        for output, slope in zip(six(found), right, strict=True):
+        for output, slope in zip(six(result), right, strict=True):
             (gradient,) = torch.autograd.grad(output, log_x, retain_graph=True)
             assert mpmath.norm(mpmath.matrix(gradient.tolist()) - slope) <= 2e-9 * mpmath.norm(slope)
 

@@ -145,7 +145,7 @@ def test_uniform_noise_against_sums_of_polynomials() -> None:
         expected.append(total)
     assert sum(expected) == 1
     ours = argmax.probabilities(torch.tensor([0.0, 1.0, 0.5], dtype=torch.float64), Uniform())
-    assert max(abs(mine - float(value)) for mine, value in zip(ours.tolist(), expected, strict=True)) < 1e-15
+    assert max(abs(p - float(value)) for p, value in zip(ours.tolist(), expected, strict=True)) < 1e-15
 
 
 rationals = st.fractions(-3, 3, max_denominator=4)

@@ -27,9 +27,9 @@ def rows(classes: int) -> Tensor:
     return torch.cat([*drawn, torch.stack(groups)])
 
 
-def relative(found: Tensor, exact: Tensor, least: float) -> float:
+def relative(actual: Tensor, exact: Tensor, least: float) -> float:
     """The largest relative error among the probabilities above ``least``."""
-    return ((found.double() - exact).abs() / exact)[exact > least].max().item()
+    return ((actual.double() - exact).abs() / exact)[exact > least].max().item()
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)
@@ -49,13 +49,13 @@ def test_closed_forms_of_two_classes(dtype: torch.dtype, tolerance: float) -> No
     delta = torch.linspace(-6, 6, 49, dtype=torch.float64)
     theta = torch.stack([delta, torch.zeros_like(delta)], -1)
     gaussian = torch.special.ndtr(delta / math.sqrt(2))
-    found = batched.probabilities(theta.to(dtype), Gaussian())[:, 0].double()
-    assert (found - gaussian).abs().max() < 3 * tolerance
+    p = batched.probabilities(theta.to(dtype), Gaussian())[:, 0].double()
+    assert (p - gaussian).abs().max() < 3 * tolerance
     # Difference of two logistics: with a = e^delta, p = a (a - 1 - log a) / (a - 1)^2, and 1/2 at a = 1.
     a = delta.exp()
     logistic = torch.where(delta == 0, 0.5, a * (a - 1 - delta) / (a - 1).square())
-    found = batched.probabilities(theta.to(dtype), Logistic())[:, 0].double()
-    assert (found - logistic).abs().max() < 4 * tolerance + 1e-15
+    p = batched.probabilities(theta.to(dtype), Logistic())[:, 0].double()
+    assert (p - logistic).abs().max() < 4 * tolerance + 1e-15
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)
@@ -100,11 +100,11 @@ def test_a_class_of_minus_infinity_is_no_class(noise: batched.Common, dtype: tor
     tolerance = {torch.float32: 2e-6, torch.float64: 1e-13}[dtype]  # more classes, another step
     v = torch.arange(7, dtype=dtype)
     for function in (batched.probabilities, batched.negative_entropy):
-        found, alone = function(padded, noise), function(small, noise)
-        assert (found.reshape(2, -1)[:, :3] - alone.reshape(2, -1)).abs().max() < tolerance
-        by = v if found.ndim == 2 else v[0] + 1
-        (ours,) = torch.autograd.grad((found * by).sum(), padded)
-        (expected,) = torch.autograd.grad((alone * (by[:3] if found.ndim == 2 else by)).sum(), small)
+        output, alone = function(padded, noise), function(small, noise)
+        assert (output.reshape(2, -1)[:, :3] - alone.reshape(2, -1)).abs().max() < tolerance
+        by = v if output.ndim == 2 else v[0] + 1
+        (ours,) = torch.autograd.grad((output * by).sum(), padded)
+        (expected,) = torch.autograd.grad((alone * (by[:3] if output.ndim == 2 else by)).sum(), small)
         assert (ours[:, :3] - expected).abs().max() < 10 * tolerance
         assert not ours[:, 3:].any()
     log_q = batched.log_probabilities(padded, noise)

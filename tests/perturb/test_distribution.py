@@ -78,13 +78,13 @@ def test_expand(make: Callable[[Tensor], Distribution]) -> None:
 
 @pytest.mark.parametrize("kind", [PerturbSoftmax, PerturbArgmax])
 def test_expand_keeps_a_subclass_and_what_it_added(kind: Any) -> None:
-    class Mine(kind):  # type: ignore[misc]
+    class Named(kind):  # type: ignore[misc]
         def __init__(self, loc: Tensor) -> None:
             super().__init__(loc, noise=Gaussian())
             self.name = "mine"
 
-    wide = Mine(LOC).expand((5,))
-    assert (type(wide), wide.name, wide.noise) == (Mine, "mine", Gaussian())
+    wide = Named(LOC).expand((5,))
+    assert (type(wide), wide.name, wide.noise) == (Named, "mine", Gaussian())
 
 
 @each
@@ -110,12 +110,12 @@ def test_draws_of_many_rows_are_not_one_draw(make: Callable[[Tensor], Distributi
 def test_support_mode_and_entropy_of_one_hot_vectors(name: str) -> None:
     law = LAWS[name](BATCH)
     assert law.has_enumerate_support
-    every, one = law.enumerate_support(), law.enumerate_support(expand=False)
-    assert (every.shape, one.shape) == ((4, 3, 4), (4, 1, 4))
-    assert torch.equal(every, one.expand(4, 3, 4))
+    every, unexpanded = law.enumerate_support(), law.enumerate_support(expand=False)
+    assert (every.shape, unexpanded.shape) == ((4, 3, 4), (4, 1, 4))
+    assert torch.equal(every, unexpanded.expand(4, 3, 4))
     logs = law.log_prob(every)
     assert (logs.exp().sum(0) - 1).abs().max() < 1e-12
-    assert torch.equal(law.log_prob(one), logs)
+    assert torch.equal(law.log_prob(unexpanded), logs)
     by_support = -(logs.exp() * logs.clamp_min(-1e9)).sum(0)
     assert (law.entropy() - by_support).abs().max() < 1e-12
     assert torch.equal(law.mode, every.gather(0, logs.argmax(0)[None, :, None].expand(1, 3, 4))[0])
@@ -134,7 +134,7 @@ def test_a_masked_class_leaves_the_law_of_the_others(noise: Any, dtype: torch.dt
     digits = {torch.float16: 2e-3, torch.float32: 2e-5, torch.float64: 1e-12}[dtype]
     drawn = law.sample((50,), generator=torch.Generator().manual_seed(1))
     assert not drawn[:, ~masks].any()
-    found: dict[str, Tensor] = {
+    results: dict[str, Tensor] = {
         "entropy": law.entropy(),
         "kl": kl_divergence(law, other),
         "log_prob": law.log_prob(drawn[0]),
@@ -146,7 +146,7 @@ def test_a_masked_class_leaves_the_law_of_the_others(noise: Any, dtype: torch.dt
         if len(alone) == 1:
             assert law.mean[row, 2].item() == pytest.approx(1, abs=digits)
             assert law.variance[row, 2].item() == 0
-            assert all(value[row].item() == pytest.approx(0, abs=digits) for value in found.values())
+            assert all(value[row].item() == pytest.approx(0, abs=digits) for value in results.values())
             continue
         left, second = PerturbArgmax(alone, noise), PerturbArgmax(prior[row, mask], noise)
         wanted = {
@@ -155,8 +155,8 @@ def test_a_masked_class_leaves_the_law_of_the_others(noise: Any, dtype: torch.dt
         torch.testing.assert_close(law.mean[row, mask], left.mean, rtol=digits, atol=digits)
         torch.testing.assert_close(law.variance[row, mask], left.variance, rtol=digits, atol=digits)
         for name, value in wanted.items():
-            torch.testing.assert_close(found[name][row], value, rtol=digits, atol=digits)
-            [slope] = torch.autograd.grad(found[name][row], loc, retain_graph=True)
+            torch.testing.assert_close(results[name][row], value, rtol=digits, atol=digits)
+            [slope] = torch.autograd.grad(results[name][row], loc, retain_graph=True)
             [of_left] = torch.autograd.grad(value, alone, retain_graph=True)
             torch.testing.assert_close(slope[row, mask], of_left, rtol=20 * digits, atol=20 * digits)
             assert not slope[row, ~mask].any()
@@ -238,15 +238,15 @@ def test_divergences_by_draws_hold_in_log_space_at_every_temperature(dtype: torc
     """
     loc, zero = torch.arange(5.0).to(dtype), torch.zeros(5, dtype=dtype)
     for noise in (Gumbel(), Gaussian()):
-        one, other = PerturbLogSoftmax(loc, tau, noise), PerturbLogSoftmax(zero, tau, noise)
-        drawn = one.sample((20_000,), generator=torch.Generator().manual_seed(3))
-        found = (one.log_prob(drawn) - other.log_prob(drawn)).double()
+        law, other = PerturbLogSoftmax(loc, tau, noise), PerturbLogSoftmax(zero, tau, noise)
+        drawn = law.sample((20_000,), generator=torch.Generator().manual_seed(3))
+        log_ratios = (law.log_prob(drawn) - other.log_prob(drawn)).double()
         expected = kl_divergence(
             PerturbSoftmax(loc.double(), tau, noise), PerturbSoftmax(zero.double(), tau, noise)
         ).item()
-        error = 5 * found.std().item() / 20_000**0.5 + (0.01 if dtype.itemsize == 2 else 0) * expected
-        assert abs(found.mean().item() - expected) < error
-        logs, entropy = one.log_prob(drawn).double(), PerturbLogSoftmax(loc.double(), tau, noise).entropy()
+        error = 5 * log_ratios.std().item() / 20_000**0.5 + (0.01 if dtype.itemsize == 2 else 0) * expected
+        assert abs(log_ratios.mean().item() - expected) < error
+        logs, entropy = law.log_prob(drawn).double(), PerturbLogSoftmax(loc.double(), tau, noise).entropy()
         assert abs(logs.mean() + entropy) < 5 * logs.std() / 20_000**0.5 + (0.03 if dtype.itemsize == 2 else 0)
 
 
@@ -265,8 +265,8 @@ def test_log_space_is_the_logarithm_of_the_simplex(noise: Any) -> None:
     pushed = TransformedDistribution(logs, ExpTransform())
     assert (pushed.log_prob(drawn) - law.log_prob(drawn)).abs().max() < 1e-11
     if isinstance(noise, Gumbel):
-        theirs = ExpRelaxedCategorical(vector(0.7), logits=BATCH)
-        assert (theirs.log_prob(of_logs) - logs.log_prob(of_logs)).abs().max() < 1e-12
+        relaxed = ExpRelaxedCategorical(vector(0.7), logits=BATCH)
+        assert (relaxed.log_prob(of_logs) - logs.log_prob(of_logs)).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("noise", [Gumbel(), Gumbel(0.3, 2.0), Gaussian(), Gaussian(-1.0, 0.5), Logistic()], ids=str)
@@ -345,16 +345,16 @@ def test_draws_follow_mean_and_variance() -> None:
 
 
 def test_divergences_between_argmax_laws() -> None:
-    one, other = PerturbArgmax(BATCH, Gaussian()), PerturbArgmax(BATCH.flip(0))
-    by_support = one.log_prob(one.enumerate_support()) - other.log_prob(one.enumerate_support())
-    expected = (one.mean.T * by_support).sum(0)
-    assert (kl_divergence(one, other) - expected).abs().max() < 1e-12
-    gumbel, theirs = PerturbArgmax(BATCH), OneHotCategorical(logits=BATCH)
-    divergences = kl_divergence(gumbel, other), kl_divergence(theirs, OneHotCategorical(logits=BATCH.flip(0)))
+    first, second = PerturbArgmax(BATCH, Gaussian()), PerturbArgmax(BATCH.flip(0))
+    by_support = first.log_prob(first.enumerate_support()) - second.log_prob(first.enumerate_support())
+    expected = (first.mean.T * by_support).sum(0)
+    assert (kl_divergence(first, second) - expected).abs().max() < 1e-12
+    gumbel, onehot = PerturbArgmax(BATCH), OneHotCategorical(logits=BATCH)
+    divergences = kl_divergence(gumbel, second), kl_divergence(onehot, OneHotCategorical(logits=BATCH.flip(0)))
     torch.testing.assert_close(*divergences, rtol=0, atol=1e-12)
-    value = theirs.enumerate_support()
-    for found, right in ((gumbel.log_prob(value), theirs.log_prob(value)), (gumbel.variance, theirs.variance)):
-        torch.testing.assert_close(found, right, rtol=1e-13, atol=1e-15)
+    value = onehot.enumerate_support()
+    for actual, right in ((gumbel.log_prob(value), onehot.log_prob(value)), (gumbel.variance, onehot.variance)):
+        torch.testing.assert_close(actual, right, rtol=1e-13, atol=1e-15)
     sure = PerturbArgmax(vector(3, 0), Uniform())
     assert kl_divergence(sure, PerturbArgmax(vector(0, 0))).item() == pytest.approx(math.log(2))
     assert kl_divergence(PerturbArgmax(vector(0, 0)), sure).item() == math.inf
@@ -380,21 +380,21 @@ def test_single_precision_gives_what_double_precision_gives(noise: Any, classes:
 
 
 def test_divergence_between_gaussian_softmaxes() -> None:
-    one, other = PerturbSoftmax(LOC, 0.5, Gaussian(0.3, 2.0)), PerturbSoftmax(LOC.flip(0), 0.8, Gaussian())
+    first, second = PerturbSoftmax(LOC, 0.5, Gaussian(0.3, 2.0)), PerturbSoftmax(LOC.flip(0), 0.8, Gaussian())
     # The ratios to the last class have the law N(differences/tau, (scale/tau)^2 (I + 1 1^T)).
     normals = [
         MultivariateNormal(
             (law.loc[:-1] - law.loc[-1]) / law.temperature,
             (law.noise.reduced.scale / law.temperature) ** 2 * (torch.eye(3, dtype=torch.float64) + 1),
         )
-        for law in (one, other)
+        for law in (first, second)
     ]
-    assert abs(kl_divergence(one, other) - kl_divergence(*normals)) < 1e-12
-    logs = [PerturbLogSoftmax(law.loc, law.temperature, law.noise) for law in (one, other)]
-    assert kl_divergence(*logs) == kl_divergence(one, other)
+    assert abs(kl_divergence(first, second) - kl_divergence(*normals)) < 1e-12
+    logs = [PerturbLogSoftmax(law.loc, law.temperature, law.noise) for law in (first, second)]
+    assert kl_divergence(*logs) == kl_divergence(first, second)
     for law in (PerturbSoftmax(LOC), PerturbSoftmax(LOC, 0.5, Logistic())):
         with pytest.raises(NotImplementedError, match="closed between Gaussian noises, and between Gumbel noises"):
-            kl_divergence(one, law)
+            kl_divergence(first, law)
     with pytest.raises(NotImplementedError, match=r"at 0\.5 and .* at 0\.8"):
         kl_divergence(PerturbSoftmax(LOC, 0.5), PerturbSoftmax(LOC, 0.8))
 
@@ -459,9 +459,9 @@ def test_rare_classes_keep_their_digits_in_single_precision(noise: Any) -> None:
     assert torch.allclose(single.log_prob(single.enumerate_support(expand=False)).double(), logs, rtol=1e-5)
     assert torch.allclose(PerturbArgmax(loc[0], noise).log_prob(torch.eye(3)).double(), logs[:, 0], rtol=1e-5)
     uniform = torch.zeros(3, 3)
-    found = kl_divergence(PerturbArgmax(uniform, noise), single)
+    divergence = kl_divergence(PerturbArgmax(uniform, noise), single)
     exact = kl_divergence(PerturbArgmax(uniform.double(), noise), double)
-    assert torch.allclose(found.double(), exact, rtol=1e-5)
+    assert torch.allclose(divergence.double(), exact, rtol=1e-5)
     half = kl_divergence(single, PerturbArgmax(uniform.half(), noise))
     assert torch.allclose(half.double(), kl_divergence(double, PerturbArgmax(uniform.double(), noise)), atol=1e-6)
 
@@ -470,16 +470,16 @@ def test_rare_classes_keep_their_digits_in_single_precision(noise: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_divergences_from_and_of_torchs_categorical(noise: Any, dtype: torch.dtype) -> None:
     loc = BATCH.to(dtype)
-    law, theirs = PerturbArgmax(loc, noise), OneHotCategorical(logits=loc.flip(-1))
-    p, q = law.mean, theirs.probs
+    law, onehot = PerturbArgmax(loc, noise), OneHotCategorical(logits=loc.flip(-1))
+    p, q = law.mean, onehot.probs
     digits = 1e-5 if dtype == torch.float32 else 1e-12
     forth = (torch.special.xlogy(p, p) - p * q.log()).sum(-1)
-    assert torch.allclose(kl_divergence(law, theirs), forth, rtol=digits, atol=digits)
-    assert torch.allclose(kl_divergence(theirs, law), (q * (q.log() - p.log())).sum(-1), rtol=digits, atol=digits)
-    one = OneHotCategorical(probs=torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=dtype))
-    assert kl_divergence(law, one).tolist() == [math.inf] * 3
+    assert torch.allclose(kl_divergence(law, onehot), forth, rtol=digits, atol=digits)
+    assert torch.allclose(kl_divergence(onehot, law), (q * (q.log() - p.log())).sum(-1), rtol=digits, atol=digits)
+    two_classes = OneHotCategorical(probs=torch.tensor([0.5, 0.5, 0.0, 0.0], dtype=dtype))
+    assert kl_divergence(law, two_classes).tolist() == [math.inf] * 3
     by_hand = (0.5 * (math.log(0.5) - p[:, :2].log())).sum(-1)  # infinite for uniform noise, where a class cannot win
-    assert torch.allclose(kl_divergence(one, law), by_hand, rtol=digits, atol=digits)
+    assert torch.allclose(kl_divergence(two_classes, law), by_hand, rtol=digits, atol=digits)
     prior = kl_divergence(law, PerturbArgmax(torch.zeros(4, dtype=dtype)))  # broadcast
     assert torch.allclose(prior, math.log(4) - law.entropy(), atol=10 * digits)
 
@@ -564,18 +564,18 @@ def test_the_rarest_classes_and_their_gradients(noise: Any, gap: float, dtype: A
     wide, loc, hot = vector(gap).requires_grad_(), vector(0, -gap, -math.inf).to(dtype), torch.eye(3, dtype=dtype)[1]
     right = FAR[noise](wide).squeeze()
     [slope] = torch.autograd.grad(right, wide)
-    one, prior = OneHotCategorical(probs=hot), OneHotCategorical(logits=torch.zeros_like(loc))
+    point, prior = OneHotCategorical(probs=hot), OneHotCategorical(logits=torch.zeros_like(loc))
     log_p = lambda t: PerturbArgmax(t, noise).log_prob(hot)  # noqa: E731
-    forth = lambda t: -kl_divergence(one, PerturbArgmax(t, noise))  # noqa: E731
+    forth = lambda t: -kl_divergence(point, PerturbArgmax(t, noise))  # noqa: E731
     back = lambda t: kl_divergence(PerturbArgmax(t, noise), prior)  # noqa: E731
     eager = lambda f: (torch.autograd.grad(f(leaf := loc.clone().requires_grad_()), leaf)[0], f(loc))  # noqa: E731
     for take in (eager,) if isinstance(noise, Exponential) else (eager, lambda f: torch.func.grad_and_value(f)(loc)):
         assert take(back)[0].isfinite().all()
         ends = take is not eager and isinstance(noise, Gaussian) and right.item() < -1500
         assert not ends or take(forth)[1].item() == -math.inf
-        for found in map(take, (log_p,) if ends else (log_p, forth)):
+        for actual in map(take, (log_p,) if ends else (log_p, forth)):
             wanted = (torch.cat([slope, -slope, 0 * slope]).to(dtype), right.to(dtype))
-            torch.testing.assert_close(found, wanted, rtol=digits, atol=0)
+            torch.testing.assert_close(actual, wanted, rtol=digits, atol=0)
 
 
 @pytest.mark.parametrize("noise", [Gaussian(0.3, 0.3), Logistic()], ids=str)

@@ -19,8 +19,8 @@ THETA = torch.tensor([1.0, 0.0, -2.0, 0.3], dtype=torch.float64)
 @pytest.mark.parametrize("tau", [1e-6, 0.01, 0.3, 3.0])
 def test_gumbel_softmax_at_a_temperature_is_that_at_its_inverse(tau: float) -> None:
     # E softmax((theta + gamma)/tau) = P(theta_j + gamma_j + tau G_j wins) = E softmax(theta + tau G).
-    one = softmax.mean(THETA, Gumbel(), tau)
-    assert (one / softmax.mean(THETA / tau, Gumbel(), 1 / tau) - 1).abs().max() < 1e-12
+    mean = softmax.mean(THETA, Gumbel(), tau)
+    assert (mean / softmax.mean(THETA / tau, Gumbel(), 1 / tau) - 1).abs().max() < 1e-12
     # The potentials differ by the means of the two noises.
     gap = softmax.potential(THETA, Gumbel(), tau) - softmax.potential(THETA, Gumbel(scale=tau), 1.0)
     assert abs(gap.item() - euler_gamma * (1 - tau)) < 1e-13

@@ -38,10 +38,10 @@ def test_any_atoms_against_enumeration(values: list[float], theta: list[float], 
     places, chances = noise.atoms(vector()), vector(*map(float, noise.weights))
     drawn = torch.cartesian_prod(*[torch.arange(len(values))] * len(theta))
     expected = chances[drawn].prod(-1) @ torch.softmax((vector(*theta) + places[drawn]) / tau, -1)
-    found = softmax.mean(vector(*theta), noise, tau)
-    assert (found - expected).abs().max() < 1e-10
+    mean = softmax.mean(vector(*theta), noise, tau)
+    assert (mean - expected).abs().max() < 1e-10
     near = expected > 1e-20
-    assert (found / expected - 1)[near].abs().max() < 1e-9  # (theta + value) / tau has lost that much itself
+    assert (mean / expected - 1)[near].abs().max() < 1e-9  # (theta + value) / tau has lost that much itself
 
 
 def test_a_million_between_atoms_costs_no_more_nodes() -> None:
@@ -79,8 +79,8 @@ def test_cold_transforms_over_g_and_over_the_noise(noise: Any, tau: float) -> No
     over_noise = mixture(s, rule[0] / tau, rule[1])
     over_g = blurred(noise, s, temperature, noise._places)
     near = over_noise.log > -30
-    for one, other in zip(over_noise, over_g, strict=True):
-        assert (one - other)[near].abs().max() < 2e-12
+    for first, second in zip(over_noise, over_g, strict=True):
+        assert (first - second)[near].abs().max() < 2e-12
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-3, 1e3, 1e200])
@@ -160,6 +160,6 @@ def test_fewer_digits_give_what_double_precision_gives(name: str, dtype: torch.d
         with pytest.raises(ValueError, match="float32 or float64"):
             FROM_THETA[name](theta)
         return
-    found, expected = FROM_THETA[name](theta).double(), FROM_THETA[name](theta.double())
+    actual, expected = FROM_THETA[name](theta).double(), FROM_THETA[name](theta.double())
     digits = 1e-5 if dtype == torch.float32 else 1e-2
-    assert torch.allclose(found, expected, rtol=digits, atol=digits)
+    assert torch.allclose(actual, expected, rtol=digits, atol=digits)

@@ -29,8 +29,8 @@ def by_panels(noise: Continuous, s: Tensor, tau: float) -> list[Tensor]:
 
 
 def test_every_noise_of_the_package_is_among_the_tested() -> None:
-    known = [one for name in perturb.__all__ if isinstance(one := getattr(perturb, name), type)]
-    assert {one for one in known if issubclass(one, Continuous)} == set(map(type, CONTINUOUS))
+    known = [kind for name in perturb.__all__ if isinstance(kind := getattr(perturb, name), type)]
+    assert {kind for kind in known if issubclass(kind, Continuous)} == set(map(type, CONTINUOUS))
 
 
 @pytest.mark.parametrize("tau", [0.4, 1.0, 3.0])
@@ -40,8 +40,8 @@ def test_rule_of_each_noise_agrees_with_panels(noise: Continuous, tau: float) ->
     near = reference[0] > -30  # beyond, the integrals have no weight
     reached = S > -20 if tau < 1 else S > -80  # where the panels reach far enough into an exponential tail
     assert (ours.log - reference[0])[near].abs().max() < 2e-14
-    for mine, other in zip(ours[1:], reference[1:], strict=True):
-        assert (mine - other)[near & reached].abs().max() < 5e-13
+    for part, other in zip(ours[1:], reference[1:], strict=True):
+        assert (part - other)[near & reached].abs().max() < 5e-13
 
 
 @pytest.mark.parametrize("s", [-3.0, 0.0, 1.5])
@@ -63,8 +63,8 @@ def test_transforms_in_closed_form(s: float) -> None:
     ]
     log, first, second = Gumbel().transform(at, one)
     ours = [log.exp(), (log + first).exp(), (log + second).exp()]
-    for mine, value in zip(ours, values, strict=True):
-        assert abs(mine.item() / float(value) - 1) < 3e-15
+    for actual, value in zip(ours, values, strict=True):
+        assert abs(actual.item() / float(value) - 1) < 3e-15
     # Point mass: exp(-t).
     assert abs(point_mass().transform(at, one).log.item() + float(t)) < 1e-14
 

@@ -209,8 +209,8 @@ def _sum_of_squares(theta: Tensor, noise: Noise) -> float:
 def test_minutes_of_work_and_gigabytes_are_refused_at_once(noise: Noise, classes: int) -> None:
     """Of a thousand classes the first took more than ten minutes, with nothing said, and the last took 18 GB."""
     theta = torch.linspace(-1, 1, classes, dtype=torch.float64)
-    said = rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: use fewer"
-    with pytest.raises(ValueError, match=said):
+    message = rf"theta has {classes:,} classes.* nodes each .* gigabytes or minutes of work: use fewer"
+    with pytest.raises(ValueError, match=message):
         softmax.mean(theta, noise, 0.7)
 
 

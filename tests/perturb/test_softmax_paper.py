@@ -135,8 +135,8 @@ def test_each_of_the_three_conditions_can_fail_alone() -> None:
 @pytest.mark.claim("perturb-lse-expected", shows="statement", evidence="quadrature")
 @settings(deadline=None, max_examples=25)
 @given(points, points, some_noise, st.sampled_from([0.5, 1.0, 2.0]))
-def test_mean_is_the_slope_of_a_convex_potential(one: list[float], two: list[float], noise: Noise, tau: float) -> None:
-    a, b = vector(*one).requires_grad_(), vector(*two)
+def test_mean_is_the_slope_of_a_convex_potential(xs: list[float], ys: list[float], noise: Noise, tau: float) -> None:
+    a, b = vector(*xs).requires_grad_(), vector(*ys)
     f = lambda x: softmax.potential(x, noise, tau)  # noqa: E731
     (gradient,) = torch.autograd.grad(f(a), a)
     assert (gradient - softmax.mean(a.detach(), noise, tau)).abs().max() < 1e-11
@@ -308,8 +308,8 @@ def test_hessian_is_positive_on_the_quotient(noise: Noise) -> None:
 @pytest.mark.claim("perturb-thm-4-3", shows="statement", evidence="quadrature")
 @settings(deadline=None, max_examples=40)
 @given(points, points, some_noise)
-def test_the_mean_is_strictly_monotone(one: list[float], two: list[float], noise: Noise) -> None:
-    a, b = vector(*one), vector(*two)
+def test_the_mean_is_strictly_monotone(xs: list[float], ys: list[float], noise: Noise) -> None:
+    a, b = vector(*xs), vector(*ys)
     difference = a - b - (a - b).mean()
     moved = softmax.mean(a, noise) - softmax.mean(b, noise)
     if difference.abs().max() > 1e-3:

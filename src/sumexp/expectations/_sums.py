@@ -393,4 +393,4 @@ def point_weights(device: torch.device) -> Tensor:
 def _lagrange(points: Sequence[Fraction]) -> NDArray[Any]:
     """Row j: coefficients, lowest first, of the Lagrange polynomial of point j."""
     others = [np.array([other for other in points if other != point]) for point in points]
-    return np.array([np.poly(some)[::-1] / np.prod(point - some) for point, some in zip(points, others, strict=True)])
+    return np.array([np.poly(rest)[::-1] / np.prod(point - rest) for point, rest in zip(points, others, strict=True)])

@@ -122,7 +122,7 @@ class _Mixture(torch.autograd.Function):
     @np.errstate(all="ignore")
     def backward(ctx: Any, g_value: Tensor, g_excess: Tensor, g_mean: Tensor) -> tuple[Tensor | None, ...]:
         if not ctx.m:
-            none = [None if one is None else torch.zeros_like(one) for one in ctx.saved_tensors]
+            none = [None if value is None else torch.zeros_like(value) for value in ctx.saved_tensors]
             return *none, None, None, None, None
         log_x, *saved = ctx.saved_tensors
         given = light(*saved, g_value, g_excess, count=g_value.numel())
@@ -137,7 +137,7 @@ class _Mixture(torch.autograd.Function):
             # In units of the mean: for terms of e^400, t^2 underflows.
             unit = torch.where(sums.mean > 0, sums.mean, 1.0)
             moved = per_excess * missing * (alike(places(rule)[1], missing) * alike(unit, missing)[:, None])
-            linear, unit = (one.to(log_x.device).unsqueeze(-1) for one in (g_mean * unit - tensor(moved.sum(-1)), unit))
+            linear, unit = (v.to(log_x.device).unsqueeze(-1) for v in (g_mean * unit - tensor(moved.sum(-1)), unit))
             terms = [(shrink, -per_value), (gain, per_excess)]
             g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear * (log_x.exp() / unit))
         if ctx.needs_input_grad[1]:

@@ -40,13 +40,13 @@ def log_probabilities(theta: Tensor, noise: Gaussian | Logistic, won: Tensor | N
         raised = torch.where((lead > LEAD) & (lead < 1e99), lead - LEAD, 0.0)  # beyond, the second is no class
         x = torch.where(x < 0, x + raised, x)
     log_cdf, log_ratio = _logs(nodes.unsqueeze(-2) - x.unsqueeze(-1), noise)
-    own = x.gather(-1, chosen)
+    location = x.gather(-1, chosen)
     if won is not None:
-        log_ratio = _logs(nodes.unsqueeze(-2) - own.unsqueeze(-1), noise)[1]
+        log_ratio = _logs(nodes.unsqueeze(-2) - location.unsqueeze(-1), noise)[1]
     terms = log_ratio + (log_cdf.sum(-2) + weights.log()).unsqueeze(-2)
     log_p = torch.logsumexp(terms, -1)
-    flat = torch.logaddexp(log_p, own + torch.where(raised > 0, raised, 1.0).log()) - raised
-    log_p = torch.where((raised > 0) & (own < 0), flat, log_p)
+    flat = torch.logaddexp(log_p, location + torch.where(raised > 0, raised, 1.0).log()) - raised
+    log_p = torch.where((raised > 0) & (location < 0), flat, log_p)
     outside = (terms[..., 0] > terms.amax(-1) - 25) | (theta.gather(-1, chosen) == -math.inf)
     return log_p.masked_fill(outside, -math.inf)
 
@@ -63,11 +63,11 @@ def _logs(z: Tensor, noise: Gaussian | Logistic) -> tuple[Tensor, Tensor]:
 
 def _mode(x: Tensor, chosen: Tensor) -> Tensor:
     """Where the integrand of the chosen class is largest, by halving; [..., 1]."""
-    low = own = x.gather(-1, chosen)
+    low = location = x.gather(-1, chosen)
     high = torch.full_like(low, math.sqrt(2 * math.log(x.shape[-1])) + 2)
     for _ in range(40):
         middle = (low + high) / 2
         ratios = _logs(middle - x, Gaussian())[1].exp().scatter(-1, chosen, 0.0)
-        rises = ratios.sum(-1, keepdim=True) > middle - own
+        rises = ratios.sum(-1, keepdim=True) > middle - location
         low, high = torch.where(rises, middle, low), torch.where(rises, high, middle)
     return low
