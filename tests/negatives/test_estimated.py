@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd.functional import hessian
 
 from sumexp import samplers
 from sumexp.negatives.consistency import minimiser, multiset_losses
@@ -28,6 +29,10 @@ def test_by_hand() -> None:
     off = half + torch.tensor([1.0, 0.0])
     assert cost(half, half, off).item() == pytest.approx(log((exp(1) + 1) / 2) - 0.5)
     assert cost(half, half, half + 3).item() == pytest.approx(0, abs=1e-15)
+    # Half a variance, also where rounding makes it less than 0; the laws of draws are [2, classes], that of labels one.
+    p = (rows := torch.tensor([[0.6, 0.3, 0.1]] * 2, dtype=torch.float64).log())[0].exp()
+    found = hessian(lambda off: cost(rows[0], rows, off).sum(), rows - 1)  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(found[0, :, 0], p.diag() - p.outer(p), rtol=1e-12, atol=1e-15)
     # The third class is never drawn: no matter where it does not occur.
     truth = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64).log()
     assert cost(truth, truth[0], truth[0].clamp(min=-5)).tolist() == [0, math.inf]
