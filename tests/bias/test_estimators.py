@@ -6,6 +6,7 @@ known: a false alarm has probability below 1e-7 where the central limit theorem 
 
 import math
 from collections import Counter
+from decimal import Decimal
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -120,6 +121,7 @@ def test_numbers_of_numpy_and_floats_are_exact_too() -> None:
     assert minimax.cube(20, 10, one, two) == minimax.cube(20, 10, 1, 2)
     assert proof.contradiction(np.int64(30), k) == proof.contradiction(30, 12)
     assert minimax.lower_bound([1.0, 0.3, 0.0], 1) == (Q(1) - 2 * Q(0.3)) / 4
+    assert proof.value(1, Q(1, 10), Decimal("0.1"), 1) == Q(10, 11)  # type: ignore[arg-type]
     schedule = estimators.Schedule((one, two), (one, np.float32(0.5)))  # type: ignore[arg-type]
     assert estimators.moments(schedule, (one, two)) == estimators.moments(estimators.roulette((1, Q(1, 2))), (1, 2))
 

@@ -209,6 +209,7 @@ def test_the_law_of_a_union_by_enumeration(q: tuple[Fraction, ...], m: int) -> N
     for row, value in zip(members, chance, strict=True):
         drawn = tuple(row.nonzero().flatten().tolist())
         assert value.item() == pytest.approx(float(expected.get(drawn, 0)), rel=1e-12, abs=0)
+    assert consistency.union_law(zipf(9).log(), 10**15)[1][-1] == 1  # rounding is not raised to the power m
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,12 @@
 """The cost of an estimated log q: in closed form, by a search for the minimum, and for streamed estimates."""
 
-import math
-from math import exp, log
+from math import exp, inf, log
 from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd.functional import hessian
 
 from sumexp import samplers
 from sumexp.negatives.consistency import minimiser, multiset_losses
@@ -28,9 +28,12 @@ def test_by_hand() -> None:
     off = half + torch.tensor([1.0, 0.0])
     assert cost(half, half, off).item() == pytest.approx(log((exp(1) + 1) / 2) - 0.5)
     assert cost(half, half, half + 3).item() == pytest.approx(0, abs=1e-15)
+    p = (rows := torch.tensor([[0.6, 0.3, 0.1]] * 2, dtype=torch.float64).log())[0].exp()
+    found = hessian(lambda off: cost(rows[0], rows, off).sum(), rows - 1)  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(found[0, :, 0], p.diag() - p.outer(p), rtol=1e-12, atol=1e-15)  # the variance
     # The third class is never drawn: no matter where it does not occur.
     truth = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64).log()
-    assert cost(truth, truth[0], truth[0].clamp(min=-5)).tolist() == [0, math.inf]
+    assert cost(truth, truth[0], truth[0].clamp(min=-5)).tolist() == [0, inf]
 
 
 @pytest.mark.parametrize("m", [1, 3, 100])
@@ -49,7 +52,7 @@ def test_streamed_gaps_cost_a_quarter_of_the_rate() -> None:
     has a relative standard error of sqrt(2/(59 * 20)) = 4 % (gaps are no normal numbers: 5 %); five of them are
     allowed, and 5 % for what is left of the first estimates and of higher orders.
     """
-    law, rate, truth = samplers.LogUniform(60), 0.02, torch.full((60,), -math.log(60), dtype=torch.float64)
+    law, rate, truth = samplers.LogUniform(60), 0.02, torch.full((60,), -log(60), dtype=torch.float64)
     log_q, source, got = law.log_prob(range(60)).double(), torch.Generator().manual_seed(0), []
     for _ in range(20):
         stream = StreamingLogQ(60, rate=rate)

@@ -107,6 +107,7 @@ def gradients(log_q: Tensor) -> Tensor:
     (lambda: negatives.scheme(GOOD.bfloat16(), 0, 3, "constant", "keep").log_q.exp().sum(), 1),
     # the inverse of diag(P) - PP^T on scores that sum to 0 is diag(1/P), centred on both sides
     (lambda: variance(full_information(logs(1, 1e-40, 1e-40)))[1, 2] / 1e40, -4 / 9),
+    (lambda: variance(full_information(logs(1))), 0),
     # one draw: the slope of P_0 log(1 + 2 f_1 / f_0) + P_1 log(1 + 2 f_0 / f_1) is 0 at f_1 = P_1 / 2, to 40 digits
     (lambda: enumerated.estimate(enumerated.importance, logs(1, 1e-40), TWO, 1).log_f[1:], math.log(5e-41)),
     (lambda: gradients(ROWS) - torch.stack([gradients(law) for law in ROWS]), 0),

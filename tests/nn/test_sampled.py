@@ -208,6 +208,7 @@ def test_a_module_without_memory_is_given_some_and_starts_as_others_do(bias: boo
     options: dict[str, Any] = {"temperature": 0.5, "learn_temperature": True, "bias": bias}
     wanted, model = layer(**options), layer(**options).to("meta").to_empty(device="cpu")
     assert model.sampler.device.type == model.output.weight.device.type == "cpu"
+    assert "num_negatives=5, correct='all'" in repr(layer(**options).to("meta"))  # there it has no temperature to show
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(torch.nan)

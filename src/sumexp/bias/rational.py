@@ -2,6 +2,7 @@
 
 import numbers
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 from typing import TypeAlias
@@ -13,7 +14,7 @@ Matrix: TypeAlias = list[list[Fraction]]
 
 def exact(value: Rational | float) -> Fraction:
     """The number as a fraction of Python's whole numbers; those of NumPy would overflow."""
-    ratio = Fraction(value if isinstance(value, numbers.Rational) else float(value))
+    ratio = Fraction(value if isinstance(value, numbers.Rational | Decimal) else float(value))
     return Fraction(int(ratio.numerator), int(ratio.denominator))
 
 

@@ -219,6 +219,7 @@ def union_law(log_q: Tensor, m: int) -> tuple[Tensor, Tensor]:
             doubled, chance = chance, torch.zeros_like(chance)
             for a in other.nonzero().flatten().tolist():
                 chance.index_add_(0, sets | a, other[a] * doubled)  # no difference: rare unions keep their digits
+            chance = chance / chance.sum()  # each doubling would double what rounding lacks of 1
     return ((sets.unsqueeze(-1) & single) > 0).to(log_q.device), chance.to(log_q.device)
 
 

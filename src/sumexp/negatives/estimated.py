@@ -34,9 +34,11 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
         raise ValueError(f"the estimate of log q must hold {tuple(law.shape)} finite numbers: give unseen classes one")
     occurs, p = truth > -math.inf, truth.exp()
     shift = torch.where(occurs, estimate.double() - law, 0.0)
-    above = torch.where(occurs, shift - shift.gather(-1, truth.argmax(-1, keepdim=True)), 0.0)
+    likeliest = truth.argmax(-1, keepdim=True).expand(*shift.shape[:-1], 1)
+    above = torch.where(occurs, shift - shift.gather(-1, likeliest), 0.0)
     centred = torch.where(occurs, above - (p * above).sum(-1, keepdim=True), 0.0)
     # The mean of a small exponential is 1 to many digits; that of a large one leaves the range of floats.
-    near = torch.log1p((p * torch.expm1(centred.clamp_max(700))).sum(-1)).clamp_min(0)
+    near = torch.log1p((p * torch.expm1(centred.clamp_max(700))).sum(-1))
+    near = near - near.detach().clamp_max(0)  # by rounding less than 0; a clamp would drop the derivatives
     nats = torch.where((centred < 700).all(-1), near, torch.logsumexp(truth + centred, -1))
     return torch.where((shift < math.inf).all(-1), nats, math.inf)

@@ -53,7 +53,7 @@ def variance(information: Tensor) -> Tensor:
     best = information.clone().fill_diagonal_(0).abs().sum(-1).argmax()
     free = torch.arange(len(information), device=information.device) != best
     free_pairs, inverse = torch.outer(free, free), torch.zeros_like(information)
-    root = torch.linalg.cholesky(information[free_pairs].view(len(information) - 1, -1))
+    root = torch.linalg.cholesky(information[free][:, free])
     inverse[free_pairs] = torch.cholesky_inverse(root).flatten()
     means = inverse.mean(0)
     return inverse - means - means.unsqueeze(-1) + means.mean()

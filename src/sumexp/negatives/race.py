@@ -75,7 +75,7 @@ def tries_law(log_q: Tensor, m: int, tol: float = 1e-14) -> SetLaw:
     """
     q = _law(log_q, m, spare=0)
     rare = sum(sorted(q)[: len(q) - m + 1])  # without these the draws go on, with m - 1 classes
-    if rare < 1 and math.log(tol) < 10_000 * math.log1p(-rare):
+    if (1 - rare) ** 10_000 > tol:
         raise ValueError(f"all but {m - 1} classes have probability {rare:.3g}: too many draws; give a smaller m")
     sets = list(combinations(range(len(q)), m))
     # state: probability that the ids seen so far are exactly a set, after n draws

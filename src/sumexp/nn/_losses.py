@@ -33,9 +33,10 @@ class Shown(nn.Module):
     shown: tuple[str, ...] = ("correct", "reduction")
 
     def extra_repr(self) -> str:
-        """The options and their values, but numbers that FSDP has sharded: to read them takes all processes."""
-        sharded = any(hasattr(each, "full_tensor") or not each.numel() for each in self.parameters(recurse=False))
-        left_out = ("temperature", "logit_bias") if sharded else ()
+        """The options and their values, but numbers on meta, or sharded by FSDP: to read them takes all processes."""
+        own = list(self.parameters(recurse=False))
+        unread = any(hasattr(one, "full_tensor") or not one.numel() or not checks.has_numbers(one) for one in own)
+        left_out = ("temperature", "logit_bias") if unread else ()
         values = [(name, getattr(self, name)) for name in self.shown if name not in left_out]
         numbers = [(name, value.item() if isinstance(value, Tensor) else value) for name, value in values]
         return ", ".join(f"{name}={f'{of:.6g}' if isinstance(of, float) else repr(of)}" for name, of in numbers)
