@@ -206,7 +206,7 @@ def test_gradients_beside_certain_coins(wanted: str, sizes: tuple[float, ...], l
 
 @pytest.mark.parametrize("size, other, log_pi", [
     (-20.0, -21.0, -0.7), (-30.0, -28.0, -0.7), (2.0, 2.001, -1.0), (200.0, 223.0, -0.5), (10.0, -math.inf, -11.0),
-    (40.0, -math.inf, -20.0), (600.0, -math.inf, -1.0),
+    (40.0, -math.inf, -20.0), (600.0, -math.inf, -1.0), (35.0, 35.0002, -1.0), (304.0, 300.0, -1.0),
 ])  # fmt: skip
 def test_gradients_of_two_terms_small_near_each_other_rare_or_huge(size: float, other: float, log_pi: float) -> None:
     log_q, pi = terms(log_pi, math.log(-math.expm1(log_pi))), mpmath.exp(mpf(log_pi))
@@ -226,6 +226,14 @@ def test_gradients_of_two_terms_small_near_each_other_rare_or_huge(size: float, 
         for output, slope in zip(six(result), right, strict=True):
             (gradient,) = torch.autograd.grad(output, log_x, retain_graph=True)
             assert mpmath.norm(mpmath.matrix(gradient.tolist()) - slope) <= 2e-9 * mpmath.norm(slope)
+
+
+def test_gradients_in_the_proposal_of_huge_sums() -> None:
+    log_x, q = terms(40.0, 43.0), terms(0.3, 0.7)
+    f = 1 / (1 + log_x.exp())  # E f = sum of q f(x), with q the softmax of log q
+    for method in ("direct", "spread"):
+        p = expectations.expect(expectations.with_replacement(log_x, 1, log_q := q.log().requires_grad_(), method))
+        torch.testing.assert_close(torch.autograd.grad(p.probability, log_q)[0], q * (f - q @ f), rtol=1e-11, atol=0)
 
 
 def test_a_certain_coin_too_large_for_its_gradient_is_named() -> None:

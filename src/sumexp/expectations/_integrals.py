@@ -42,8 +42,8 @@ NEAR = 80.0
 """Up to t EX = 80 differences are taken by the excess; beyond it a sum that scatters slightly has L < e^-79, whose
 rounding is nothing compared with a variance 1e-24 times the squared mean."""
 
-SMALL = 1e-150
-"""Nodes below it add t^2 to a gradient, which underflows."""
+LARGE = 1e100
+"""Of larger means a gradient of Var[1/(1+X)] has t^3 on the nodes, which underflows."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Expectations:
     a sum k times the others has a probability p below 1e-6, a variance has a larger relative error, up to 5e-15 times
     min(k, 1/p): none of its digits hold for k and 1/p above 1e14.
     The *gradients* are sums of terms that nearly cancel where X scatters slightly: with the coefficient of variation v
-    they lose about -log10(v) digits.
+    they lose about -log10(v) digits, those in log q about twice as many, with v that of one term.
     """
 
     probability: Tensor
@@ -169,7 +169,8 @@ class _Moments(torch.autograd.Function):
         # With d log L = d excess - t d mean: of a variance this vanishes where L is e^{-tc}, over all nodes;
         # taking that off keeps digits where the excess is small. d mean gets the smaller of two sums that cancel.
         at_level, at_mean = xp.exp(-levels[..., None] * t), xp.exp(-mean[:, None] * t)
-        slight = near & (2 * excess < (t * mean[:, None]).clip(max=1)) & (t > SMALL)
+        slight = near & (2 * excess < (t * mean[:, None]).clip(max=1))
+        slight = xp.stack([slight, slight & (mean < LARGE)[:, None]])
         inside = xp.where(slight, for_variance * at_level, 0.0)
         moved, left = inside * t, xp.where(slight, 0.0, for_variance * at_level * t)
         by_left = abs(left).sum(-1) < abs(moved).sum(-1)

@@ -127,21 +127,24 @@ class _Mixture(torch.autograd.Function):
         log_x, *saved = ctx.saved_tensors
         given = light(*saved, g_value, g_excess, count=g_value.numel())
         sums, rule, (missing, log_one, near, per_value, per_excess) = ctx.sums, ctx.rule, given
-        xp, q = namespace(missing), sums.probabilities()
+        xp, q, gone = namespace(missing), sums.probabilities(), missing >= 0.5
         single = xp.exp(log_one)
-        # At most one of the two has a gradient on any node.
         per_value, beyond = per_value / single, xp.where(near, per_excess, 0.0)
         per_excess = beyond / single
         g_log_x = g_log_q = None
         if ctx.needs_input_grad[0]:
             # In units of the mean: for terms of e^400, t^2 underflows.
             unit = torch.where(sums.mean > 0, sums.mean, 1.0)
-            moved = per_excess * missing * (alike(places(rule)[1], missing) * alike(unit, missing)[:, None])
+            # Where M is small, s (M - e^{-s}) without the 1 of either.
+            moved = xp.where(gone, -beyond, per_excess * missing)
+            moved = moved * (alike(places(rule)[1], missing) * alike(unit, missing)[:, None])
             linear, unit = (v.to(log_x.device).unsqueeze(-1) for v in (g_mean * unit - tensor(moved.sum(-1)), unit))
-            terms = [(shrink, -per_value), (gain, per_excess)]
+            terms = [(shrink, -per_value - xp.where(gone, per_excess, 0.0)), (gain, xp.where(gone, 0.0, per_excess))]
             g_log_x = ctx.m * q * (sums.at_classes(terms, rule) + linear * (log_x.exp() / unit))
         if ctx.needs_input_grad[1]:
-            terms = [(growth, -per_value - per_excess * missing), (bend, beyond)]
+            # A constant has no effect on q: where M is small, e^{-s} for 1 - e^{-s}.
+            grown = per_value + per_excess * missing
+            terms = [(growth, xp.where(gone, 0.0, -grown)), (decay, xp.where(gone, grown, 0.0)), (bend, beyond)]
             drift = g_mean.to(log_x.device).unsqueeze(-1) * log_x.exp()
             per_log_q = ctx.m * q * (sums.at_classes(terms, rule) + drift)
             g_log_q = per_log_q - q * per_log_q.sum(-1, keepdim=True)
