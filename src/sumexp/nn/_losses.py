@@ -34,9 +34,9 @@ class Shown(nn.Module):
 
     def extra_repr(self) -> str:
         """The options and their values, but numbers on meta, or sharded by FSDP: to read them takes all processes."""
-        own = list(self.parameters(recurse=False))
-        unread = any(hasattr(one, "full_tensor") or not one.numel() or not checks.has_numbers(one) for one in own)
-        left_out = ("temperature", "logit_bias") if unread else ()
+        learned = list(self.parameters(recurse=False))
+        hidden = any(hasattr(p, "full_tensor") or not p.numel() or not checks.has_numbers(p) for p in learned)
+        left_out = ("temperature", "logit_bias") if hidden else ()
         values = [(name, getattr(self, name)) for name in self.shown if name not in left_out]
         numbers = [(name, value.item() if isinstance(value, Tensor) else value) for name, value in values]
         return ", ".join(f"{name}={f'{of:.6g}' if isinstance(of, float) else repr(of)}" for name, of in numbers)
