@@ -164,10 +164,7 @@ class Test(BaseModel, extra="forbid", frozen=True):
 
     @property
     def result(self) -> str:
-        """Its outcome or, if no case failed: ``excluded`` if any finding is; if all passed ``shown`` or ``undecided``.
-
-        ``shown`` takes all findings.
-        """
+        """``excluded`` if a finding is and no case failed; its outcome; of passed tests ``shown`` or ``undecided``."""
         verdicts = {finding.verdict for finding in self.findings}
         if self.outcome != "failed" and "excluded" in verdicts:
             return "excluded"
