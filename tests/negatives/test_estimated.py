@@ -29,8 +29,8 @@ def test_by_hand() -> None:
     assert cost(half, half, off).item() == pytest.approx(log((exp(1) + 1) / 2) - 0.5)
     assert cost(half, half, half + 3).item() == pytest.approx(0, abs=1e-15)
     p = (rows := torch.tensor([[0.6, 0.3, 0.1]] * 2, dtype=torch.float64).log())[0].exp()
-    found = hessian(lambda off: cost(rows[0], rows, off).sum(), rows - 1)  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(found[0, :, 0], p.diag() - p.outer(p), rtol=1e-12, atol=1e-15)  # the variance
+    actual = hessian(lambda off: cost(rows[0], rows, off).sum(), rows - 1)  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(actual[0, :, 0], p.diag() - p.outer(p), rtol=1e-12, atol=1e-15)  # the variance
     # The third class is never drawn: no matter where it does not occur.
     truth = torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]], dtype=torch.float64).log()
     assert cost(truth, truth[0], truth[0].clamp(min=-5)).tolist() == [0, inf]
