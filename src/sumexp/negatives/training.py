@@ -112,6 +112,7 @@ def descend(
     weights = features.new_zeros(runs, features.shape[1], problem.classes, requires_grad=True)
     total = torch.zeros_like(weights)
     ends = [first << k for k in range(doublings + 1)]
+    kept = {first // 2, *ends}
     totals = {0: torch.zeros_like(weights)}
     for t in range(first << doublings):
         chosen = torch.randint(len(features), (runs, batch), generator=generator, device=generator.device)
@@ -129,7 +130,7 @@ def descend(
         with torch.no_grad():
             weights -= rate * (1 + t / 100) ** -0.6 * slope
             total += weights
-        if t + 1 in {first // 2, *ends}:
+        if t + 1 in kept:
             totals[t + 1] = total.detach().clone()
     averages = {n: (totals[n] - totals[n // 2]) / (n - n // 2) for n in ends}
     return {n: average - average.mean(-1, keepdim=True) for n, average in averages.items()}
