@@ -64,6 +64,11 @@ def in_rows(row: Tensor, column: Tensor, value: Tensor | None, rows: int) -> tup
     return torch.constant_pad_nd(column, (0, 1), -1)[place], values
 
 
+def listed(values: Any) -> Any:
+    """``ranking.Labels`` as their padded items; another container as it is."""
+    return values.padded()[0] if hasattr(values, "padded") else values
+
+
 def pad_lists(name: str, lists: Any, padding: float) -> Tensor:
     """Lists, sets or arrays of any lengths as a tensor [B, T] with T >= 1; a tensor or an array as it is.
 

@@ -193,9 +193,7 @@ def reduced(losses: Tensor, present: Tensor, reduction: Reduction) -> Tensor:
 def _marks(positives: checks.Values, classes: Tensor, size: int) -> Tensor:
     """[B, N] bool, the positives of each row, by marks or by classes; a row's own column is one."""
     columns = classes.shape[0]
-    if hasattr(positives, "padded"):  # ranking.Labels
-        positives = positives.padded()[0]
-    if (marked := lists.entries("positives", positives)) is not None:
+    if (marked := lists.entries("positives", positives := lists.listed(positives))) is not None:
         positives = torch.zeros(len(marked[0]), 1 + marked[2][1], dtype=torch.bool, device="cpu")
         positives = positives.scatter(1, marked[0].cpu() + 1, True)[:, 1:]
     given = lists.pad_lists("positives", positives, -1)

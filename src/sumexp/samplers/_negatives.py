@@ -268,9 +268,7 @@ def _among(ids: Tensor, rows: Tensor) -> Tensor:
 
 
 def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
-    if hasattr(exclude, "padded"):  # ranking.Labels
-        exclude = exclude.padded()[0]
-    if (marked := lists.entries("exclude", exclude)) is not None:
+    if (marked := lists.entries("exclude", exclude := lists.listed(exclude))) is not None:
         read = marked[0].to(labels.device)
         if marked[2][1] != classes:
             raise ValueError(f"exclude is sparse of shape {marked[2]}; it must be [{labels.shape[0]}, {classes}]")
