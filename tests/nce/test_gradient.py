@@ -73,14 +73,11 @@ def test_noise_that_misses_a_negative_breaks_both_lemmas(m: int) -> None:
 
 
 @pytest.mark.claim("nce-phi-form", shows="statement", evidence="proof")
-@pytest.mark.parametrize("m", [1, 2, 3])
-def test_the_sampled_loss_is_a_softmax_of_phi(m: int) -> None:
-    target, *rest = sp.symbols(f"theta_t theta1:{m + 1} q1:{m + 1}", positive=True)
-    theta, q = rest[:m], rest[m:]
-    phi = [a - sp.log(m * b) for a, b in zip(theta, q, strict=True)] + [target]
-    z_hat = sp.exp(target) + sum(sp.exp(a) / b for a, b in zip(theta, q, strict=True)) / m
-    assert sp.simplify(sum(map(sp.exp, phi)) - z_hat) == 0
-    assert sp.simplify(sp.exp(phi[-1]) / sum(map(sp.exp, phi)) - sp.exp(target) / z_hat) == 0  # e^(-L-hat)
+def test_the_sampled_loss_is_a_softmax_of_phi() -> None:
+    # Any m: a draw's e^phi is its term of Z-hat, so the e^phi sum to Z-hat, and the target's share is e^(-L-hat).
+    target, theta, q, m, z_hat = sp.symbols("theta_t theta q m Z", positive=True)
+    assert sp.simplify(sp.exp(theta - sp.log(m * q)) - sp.exp(theta) / q / m) == 0
+    assert sp.simplify(sp.exp(target) / z_hat - sp.exp(-(sp.log(z_hat) - target))) == 0
 
 
 def full_gradient(theta: Tensor) -> Tensor:
@@ -102,20 +99,13 @@ def sampled_loss(theta: Tensor, drawn: tuple[int, ...], log_q: Tensor) -> Tensor
 
 @pytest.mark.claim("nce-eq-6-7", shows="statement", evidence="proof")
 def test_the_gradients_in_symbols() -> None:
-    target, a, b = sp.symbols("theta_t a b", real=True)
-    full = sp.log(sp.exp(target) + sp.exp(a) + sp.exp(b)) - target
-    z = sp.exp(target) + sp.exp(a) + sp.exp(b)
-    assert sp.simplify(sp.diff(full, a) - sp.exp(a) / z) == 0
-    assert sp.simplify(sp.diff(full, target) - (sp.exp(target) / z - 1)) == 0
-    # (7) for one draw of m = 2 negatives (1, 2) and for (1, 1): the softmax of phi, summed over the i with n_i = l.
-    q1, q2 = sp.symbols("q1 q2", positive=True)
-    for pair in ([(a, q1), (b, q2)], [(a, q1), (a, q1)]):
-        phi = [logit - sp.log(2 * chance) for logit, chance in pair] + [target]
-        share = [sp.exp(value) / sum(map(sp.exp, phi)) for value in phi]
-        sampled = sp.log(sum(map(sp.exp, phi))) - target
-        drawn = sum(share[i] for i in range(2) if pair[i][0] == a)
-        assert sp.simplify(sp.diff(sampled, a) - drawn) == 0
-        assert sp.simplify(sp.diff(sampled, target) - (share[2] - 1)) == 0
+    # (6) is (7) with one draw of each negative and mq = 1. (7) for one sample of m draws, c of which are the class of
+    # theta and the others sum to S: c shares of the softmax of phi. The mean over samples has constant weights.
+    target, theta, q, m, c, S = sp.symbols("theta_t theta q m c S", positive=True)
+    z_hat = sp.exp(target) + c * sp.exp(theta) / (m * q) + S
+    loss, share = sp.log(z_hat) - target, sp.exp(theta - sp.log(m * q)) / z_hat
+    assert sp.simplify(sp.diff(loss, theta) - c * share) == 0
+    assert sp.simplify(sp.diff(loss, target) - (sp.exp(target) / z_hat - 1)) == 0
 
 
 @pytest.mark.claim("nce-eq-6-7", shows="statement", evidence="quadrature")
@@ -170,6 +160,7 @@ def test_strict_jensen_by_the_tangent() -> None:
 
 @pytest.mark.claim("nce-lemma-C2", shows="correction", evidence="exact")
 @pytest.mark.claim("nce-lemma-C2-t", shows="correction", evidence="exact")
+@pytest.mark.claim("nce-appC-setting", shows="correction", evidence="exact")
 @given(case=cases())
 @few
 def test_gradients_agree_for_the_best_noise_and_for_no_other(case: tuple[list[Fraction], list[Fraction], int]) -> None:
@@ -197,11 +188,14 @@ def test_the_printed_condition_is_never_met() -> None:
     assert len({chance / weight for chance, weight in zip(best, w, strict=True)}) > 1
 
 
+@pytest.mark.claim("nce-appC-setting", shows="counterexample", evidence="exact")
 def test_one_negative_may_be_right_although_the_partition_varies() -> None:
-    # C2; its page has the case m = 1. Here e^theta = (1; 1, 1, 2), m = 2, q = (a, (1-a)/5, 4(1-a)/5). The excess at
+    # C2, C14: a parameter that moves this logit alone has the right gradient. e^theta = (1; 1, 1, 2); with one draw 1/5
+    # = 1/(1 + 1/q_1), and q_3/q_2 = 5 is not w_3/w_2 = 2. With m = 2 take q = (a, (1-a)/5, 4(1-a)/5). The excess at
     # the first negative is continuous in a and changes its sign between two neighbouring decimals, so it is 0 in
-    # between; Z-hat varies, as q_3/q_2 = 4 is not w_3/w_2 = 2.
-    w = [Q(1), Q(1), Q(1), Q(2)]
+    # between; Z-hat varies, as q_3/q_2 = 4.
+    w, q = [Q(1), Q(1), Q(1), Q(2)], [Q(0), Q(1, 4), Q(1, 8), Q(5, 8)]
+    assert gradient.rational_expected_gradient(w, T, q, 1)[1] == gradient.rational_gradient(w, T)[1] == Q(1, 5)
 
     def excess(a: Fraction) -> Fraction:
         at = [Q(0), a, (1 - a) / 5, 4 * (1 - a) / 5]

@@ -103,16 +103,6 @@ def test_the_entropy_of_the_coins_has_the_friendlier_form(count: int, table: Tab
     assert got == pytest.approx(float(entropy), rel=1e-12)
 
 
-@pytest.mark.claim("nce-local-entropy", shows="statement", evidence="exact")
-def test_the_sign_that_appendix_d_lost() -> None:
-    # C13: an entropy is the mean of minus a log probability; the first line of the appendix starts "= H = E[log ...]".
-    outcomes = rational.local_law(P, NOISE, 2)
-    right = rational.posterior(outcomes)
-    mean_log = rational.total((mass, rational.log(right[key])) for key, mass in outcomes.items())
-    assert rational.entropy(outcomes) == -1 * mean_log
-    assert float(mean_log) < 0
-
-
 @pytest.mark.claim("nce-lemma-2-1", shows="statement", evidence="proof")
 @pytest.mark.claim("nce-cor-2-2", shows="statement", evidence="proof")
 @pytest.mark.claim("nce-mixture-proper", shows="statement", evidence="proof")

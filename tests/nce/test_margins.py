@@ -65,6 +65,7 @@ def test_the_hinge_loss_is_above_the_zero_one_loss_and_convex() -> None:
     # margin <= 0: 1 - m >= 1 = the zero-one loss; margin > 0: the loss is 0, and Max(0, .) is not below it.
     assert sp.solve_univariate_inequality(1 - m >= 1, m, relational=False) == sp.Interval(-sp.oo, 0)
     assert hinge.subs(m, 0) == 1
+    assert all(sp.diff(sp.Heaviside(-m), m).subs(m, at) == 0 for at in (-1, 1))  # the zero-one loss has no slope
     # Convex: a maximum of two affine functions. The chord of an affine function is the function.
     line = 1 - m
     chord = w * line.subs(m, a) + (1 - w) * line.subs(m, b) - line.subs(m, w * a + (1 - w) * b)
