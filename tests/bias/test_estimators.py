@@ -212,6 +212,7 @@ def test_two_draws_from_two_are_unbiased_without_their_indices(a: tuple[Fraction
     assert sum(h(*drawn) for drawn in product(a, repeat=2)) / 4 == softmax(a)
 
 
+@pytest.mark.claim("bias-conclusion", shows="correction", evidence="exact")
 @pytest.mark.parametrize("n,draws", [(1, 1), (2, 2), (2, 4), (3, 3), (3, 5)])
 def test_n_or_more_draws_with_replacement_have_an_unbiased_estimate(n: int, draws: int) -> None:
     # F / P(all seen) if the draws have seen all negatives, else 0.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, pairwise, product
-from math import prod
+from math import comb, prod
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sumexp.bias import certificates, minimax, reading
+from sumexp.bias import certificates, estimators, minimax, reading
 from sumexp.bias.rational import maximise, softmax, subsets
 
 Q = Fraction
@@ -131,6 +131,19 @@ def test_seven_levels_are_no_harder_than_the_corners(n: int, k: int, low: Fracti
     # Measured, not proved, for k < n - 1: that the corners of a bounded cube already hold its worst points.
     levels = [float(low) * float(high / low) ** (i / 6) for i in range(7)]
     assert symmetric_grid_bias(levels, n, k) == pytest.approx(float(minimax.cube(n, k, low, high).error), rel=1e-6)
+
+
+@pytest.mark.claim("bias-best-efforts", shows="statement", evidence="exact")
+@pytest.mark.parametrize("n,k", [(n, k) for n in range(2, 9) for k in range(1, n)])
+def test_the_minimax_bias_is_not_zero_and_at_most_half_of_the_sampled_softmax_s(n: int, k: int) -> None:
+    # B16. The sampled softmax is near 1 if it misses a huge negative among tiny ones, where 0 is right; some negative
+    # is missed with probability 1 - k/n or more, whatever the law and the weights. With s huge ones of n the mean is
+    # binom(n-s, k) / binom(n, k), of degree k in s, and its bias 1 - k/n at s = 1; half of that subtracted halves it.
+    worst, spike = 1 - Q(k, n), (Q(10**9), *(n - 1) * [Q(1, 10**9)])
+    mean = sum(estimators.partial(chosen, n) for chosen in combinations(spike, k)) / comb(n, k)
+    assert abs(mean - softmax(spike) - worst) < Q(1, 10**6)
+    off = [Q(comb(n - s, k), comb(n, k)) - worst / 2 - (s == 0) for s in range(n + 1)]
+    assert 0 < minimax.limit(n, k).error <= max(map(abs, off)) == worst / 2
 
 
 @pytest.mark.claim("sumexp-duality", shows="statement", evidence="exact")

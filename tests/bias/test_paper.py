@@ -10,7 +10,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sumexp.bias import certificates, reading
+from sumexp.bias import certificates, estimators, reading
 from sumexp.bias.rational import Rational, softmax
 from tests.bias.tuples import arbitrary, expectation, uniform_tuples
 from tests.exact import draws
@@ -129,8 +129,12 @@ def test_bias_is_jensens_gap_and_vanishes_only_for_a_constant_sum() -> None:
     X, mu = sp.symbols("X mu", positive=True)
     tangent = 1 / (1 + mu) - (X - mu) / (1 + mu) ** 2
     assert sp.simplify(1 / (1 + X) - tangent - (X - mu) ** 2 / ((1 + X) * (1 + mu) ** 2)) == 0
+    # With other weights it is wrong near a = 0: a negative drawn N times has the slope -N w there, F the slope -1.
+    w, a, N = sp.symbols("w a N", positive=True)
+    assert sp.diff(1 / (1 + N * w * a), a).subs(a, 0) == -N * w
 
 
+@pytest.mark.claim("bias-ss-biased", shows="statement", evidence="exact")
 @given(st.lists(ratios, min_size=2, max_size=4), st.integers(1, 3), st.data())
 @settings(max_examples=50, deadline=None)
 def test_bias_by_enumeration_is_the_mean_of_that_square(a: list[Fraction], k: int, data: st.DataObject) -> None:
@@ -209,6 +213,10 @@ def test_more_draws_never_raise_the_bias(a: list[Fraction], data: st.DataObject)
     means = [sampled_mean(tuple(a), q, importance(q, k), k) for k in range(1, 7 if len(a) == 2 else 5)]
     assert means == sorted(means, reverse=True)
     assert min(means) >= softmax(a)
+    n = len(a)  # uniformly without replacement, w = n/k: down to the softmax itself at k = n
+    means = [expectation(lambda *z: estimators.partial(z, n), uniform_tuples(n, k), a) for k in range(1, n + 1)]
+    assert means == sorted(means, reverse=True)
+    assert means[-1] == softmax(a)
 
 
 @pytest.mark.claim("bias-larger-k", shows="statement", evidence="proof")
@@ -231,9 +239,9 @@ def test_drawn_among_the_negatives_with_importance_weights_every_sample_is_exact
     ratio = (Q(1), Q(3), Q(7, 2))
     q = tuple(value / sum(ratio) for value in ratio)
     assert {sampled(ratio, drawn, importance(q, 2)) for drawn, _ in draws(q, 2)} == {softmax(ratio)}
-    # Unit weights are wrong: for a = (1, 3) two draws sum to 2, 4, 6 with probability 1/16, 6/16, 9/16.
-    unit = sampled_mean((1, 3), (Q(1, 4), Q(3, 4)), (1, 1), 2)
-    assert unit == Q(1, 16) / 3 + Q(6, 16) / 5 + Q(9, 16) / 7 != softmax((1, 3))
+    # Unit weights are wrong, with three draws more than with two, which sum to 2, 4, 6 with chances 1/16, 6/16, 9/16.
+    unit = [sampled_mean((1, 3), (Q(1, 4), Q(3, 4)), (1, 1), k) for k in (3, 2)]
+    assert unit[0] < unit[1] == Q(1, 16) / 3 + Q(6, 16) / 5 + Q(9, 16) / 7 < softmax((1, 3))
     # So are draws from the softmax of all three classes, of which each negative adds 1/(2q) a = 5/2, hits dropped.
     law = draws((Q(1, 5), Q(1, 5), Q(3, 5)), 2)
     assert sum(p * softmax([Q(5, 2)] * sum(i > 0 for i in drawn)) for drawn, p in law) == Q(5, 21) != softmax((1, 3))
@@ -296,6 +304,11 @@ def test_quadratic_kernel_is_the_square_of_the_logit() -> None:
     # column and g^2 to the kernel: P^2 + 2 g P + g^2 = (P + g)^2, so both stay equal, from d = 1 (g^2) on.
     P, g = sp.symbols("P g", real=True)
     assert sp.expand(P**2 + 2 * g * P + g**2 - (P + g) ** 2) == 0
+
+    # It is linear in phi(v_i): the denominator takes the sum of these, which does not depend on x, and no logit.
+    f, vectors = (2, -1), ((1, 3), (4, 1), (0, 5))
+    summed = sum(f[i] * f[j] * sum(v[i] * v[j] for v in vectors) for i in range(2) for j in range(2))
+    assert summed == sum((f[0] * v[0] + f[1] * v[1]) ** 2 for v in vectors)
 
     # So the law changes with the logits: (1, 2) gives (1/5, 4/5), (1, 1) gives halves; logit 0 is never drawn.
     def law(*logits: int) -> list[Fraction]:
