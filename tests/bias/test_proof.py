@@ -201,7 +201,7 @@ def test_the_papers_choice_contradicts(n: int, k: int) -> None:
 def test_any_two_different_values_contradict_for_all_n_and_k() -> None:
     # p(s) = (1 - prod_j (j - s) d/(c + jd)) / (c + sd) with j = 0..k. At s = -c/d every factor is 1, so the numerator
     # vanishes where the denominator does: p is a polynomial of degree k. At s = j a factor is 0: p(j) = 1/(c + jd).
-    # So p interpolates, and 1/(c + sd) - p(s) = prod_j (j - s) d/(c + jd) / (c + sd).
+    # The mean over k-subsets, g(k) at s = n, is p too; 1/(c + sd) - p(s) = prod_j (j - s) d/(c + jd) / (c + sd).
     c, d, s, j, n = sp.symbols("c d s j n", positive=True)
     factor = (j - s) * d / (c + j * d)
     assert sp.simplify(factor.subs(s, -c / d)) == 1
