@@ -79,6 +79,7 @@ def test_transforms_of_a_quadrature_are_refused(transform: Callable[..., Any]) -
 
 
 @pytest.mark.claim("perturb-lemma-5-2", shows="statement", evidence="quadrature")
+@pytest.mark.claim("perturb-max-def", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("noise", [noise for noise in NOISES if noise.finite_max], ids=str)
 def test_gradient_of_the_potential_by_differences(noise: Continuous) -> None:
     # E12: uniform and exponential noise have no differentiable density; the differences' laws are continuous.

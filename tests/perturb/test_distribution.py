@@ -229,6 +229,7 @@ def test_a_gradient_through_an_underflow_is_nan() -> None:
     assert loc.grad.isnan().all(-1).tolist() == [False, True]
 
 
+@pytest.mark.claim("perturb-gaussian-kl", shows="statement", evidence="sampled")
 @pytest.mark.parametrize("tau", [1.0, 0.1, 0.03, 0.001])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
 def test_divergences_by_draws_hold_in_log_space_at_every_temperature(dtype: torch.dtype, tau: float) -> None:

@@ -7,7 +7,7 @@ import sympy as sp
 import torch
 from scipy import special
 
-from sumexp.perturb import inversion, softmax
+from sumexp.perturb import argmax, inversion, softmax
 from sumexp.perturb.noises import Cauchy, Gaussian, Gumbel, Logistic, point_mass, signs
 from sumexp.perturb.transforms import Noise
 from tests.perturb.standard import FINITE
@@ -29,6 +29,10 @@ def test_every_target_is_reached_from_each_of_both_sets_and_by_one_point(noise: 
     start = torch.tensor([0.7, -0.2, 0.4, -0.9], dtype=torch.float64)
     back = inversion.softmax_parameters(softmax.mean(start, noise, tau), noise, tau)
     assert (back - start).abs().max() < 1e-11
+    if noise in FINITE:  # Perturb-Argmax
+        theta = inversion.argmax_parameters(TARGET, noise)
+        assert (argmax.probabilities(theta - theta[-1], noise) / TARGET - 1).abs().max() < 1e-12
+        assert (inversion.argmax_parameters(argmax.probabilities(start, noise), noise) - start).abs().max() < 1e-11
 
 
 @pytest.mark.claim("perturb-identifiable-sets", shows="statement", evidence="proof")

@@ -69,6 +69,7 @@ def test_a_gap_in_the_differences_is_a_segment_of_equal_laws(classes: int, atoms
 
 
 @pytest.mark.claim("sumexp-kinks", shows="statement", evidence="exact")
+@pytest.mark.claim("perturb-non-discrete", shows="correction", evidence="exact")
 @pytest.mark.claim("perturb-prop-5-4", shows="correction", evidence="exact")
 @pytest.mark.parametrize("classes", [2, 3])
 def test_finer_atoms_leave_shorter_segments(classes: int) -> None:
