@@ -144,7 +144,7 @@ def test_the_printed_theorem_accepts_every_constant(factor: float) -> None:
     assert rest[-1] < 1e-4
 
 
-TABLE = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
+TABLE = (Q(9, 20), Q(3, 10), Q(3, 20), Q(1, 10))
 VALUES = (Q(3), Q(1), Q(1, 2), Q(5))  # e^{f - f_y}; the label is class 1
 
 

@@ -16,8 +16,8 @@ from sumexp.samplers import Hits
 
 Q = Fraction
 
-# Four classes, skewed; label 1; terms e^{f_y' - f_y} or values of the margin loss (that of the label is never used).
-PI = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
+# Four classes; label 1, of which pi is not 1/L; terms e^{f_y' - f_y} or values of the margin loss (not the label's).
+PI = (Q(9, 20), Q(3, 10), Q(3, 20), Q(1, 10))
 UNIFORM = (Q(1, 4),) * 4
 L, Y = 4, 1
 VALUES = (Q(3), Q(1), Q(1, 2), Q(5))
