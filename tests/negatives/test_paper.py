@@ -101,9 +101,11 @@ def test_lemma_1_for_any_number_of_labels() -> None:
 
 
 @pytest.mark.claim("negatives-rho-one", shows="statement", evidence="proof")
+@pytest.mark.claim("negatives-only-admissible", shows="statement", evidence="proof")
 def test_no_bias_at_all_scores_forces_rho_one() -> None:
     # The bias sum (rho - 1) phi is linear in the phi, which the scores move independently: its slope in phi_k is
-    # rho_k - 1. Only rho = 1, so w = 1/(m q), makes all slopes 0. At one fixed score others do, too.
+    # rho_k - 1. Only rho = 1, so w = 1/(m q), makes all slopes 0. At one fixed score others do, too. The bound is
+    # log(1 + .) of the same sum with e^{f_y' - f_y} for phi, so that it is the cross entropy for rho = 1 alone.
     m, q, w = sp.symbols("m q w", positive=True)
     phi = sp.symbols("phi:3", positive=True)
     rho = sp.symbols("rho:3", positive=True)
