@@ -45,6 +45,16 @@ def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> Non
     assert list(outcomes.computations()) == [before.name]
 
 
+def test_evidence_counts_the_tests_that_it_imports_from() -> None:
+    path = write("tests/bias/test_paper.py", "from tests.bias.test_tables import x\n" + CLAIM.format("x"))
+    write("tests/bias/test_tables.py", "from tests.bias.test_rows import x")
+    write("tests/bias/test_rows.py", "x = 1")
+    before = outcomes.computation(path)
+    write("tests/bias/test_rows.py", "x = 2")
+    [difference] = outcomes.computation(path).differences(before)
+    assert difference.startswith("file tests/bias/test_rows.py:")
+
+
 def test_evidence_of_proofs_counts_what_is_proved() -> None:
     write("proofs/a.v", "Qed.")
     proved, other = (write(f"tests/{folder}/test_a.py", CLAIM.format("True")) for folder in ("proofs", "bias"))
