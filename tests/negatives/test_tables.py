@@ -135,6 +135,7 @@ several_m = pytest.mark.parametrize("m", [1, 2, 4])
 def test_rows_of_both_tables(law: reference.Law, weights: Weights, m: int) -> None:
     total = by_table(law, weights, m)
     assert expected_sum(law, weights, m, "mask") == total
+    assert penalties(law, weights, Y, m) == [COEFFICIENTS[law, weights](m, y) for y in NEGATIVES]
     # D5, D6: if the positive cannot be drawn, constant weights have another factor, and relative ones are 0.
     redrawn = expected_sum(law, weights, m, "redraw")
     factor = {"constant": 1 / (1 - law[Y]), "relative": 0}.get(weights, 1)
@@ -148,11 +149,6 @@ def test_rows_of_both_tables(law: reference.Law, weights: Weights, m: int) -> No
     steps = sorted(set(against), reverse=weights != "relative")
     heavy = weights == "tail" or (law == PI and weights != "importance")
     assert against == steps * (1 if heavy else L)
-
-
-def test_tail_weights_within_the_batch_need_the_prior_of_the_positive_only() -> None:
-    _, w = reference.scheme(PI, Y, 4, "tail", "mask", PI)
-    assert all(w[y] == 1 / (4 * PI[Y]) for y in NEGATIVES)
 
 
 @pytest.mark.claim("negatives-t3-uniform-constant", shows="counterexample", evidence="exact")
