@@ -12,7 +12,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sumexp import samplers
 from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Decision, Interval, Published, interval
 from sumexp.chapters.longtail import grids
@@ -32,12 +31,6 @@ def test_the_published_profiles() -> None:
     exp, step = (groups(imbalanced_counts(kind, 100, 500, 100), "numbers") for kind in grids.IMBALANCES)
     assert {name: mask.sum() for name, mask in exp.items()} == {"head": 35, "torso": 35, "tail": 30}
     assert set(step) == {"head", "tail"}
-
-
-def test_a_batch_of_512_has_511_other_labels() -> None:
-    # With the positive's own place left out there are 511 negatives to take, and m = 512 is asked for on ImageNet-LT.
-    negatives = samplers.within_batch(torch.arange(512), torch.full((1000,), -np.log(1000.0)))
-    assert negatives.ids.shape == (512, 511)
 
 
 @pytest.mark.claim("negatives-contrastive", shows="counterexample", evidence="exact")
