@@ -104,7 +104,7 @@ def falls(runs: Found, methods: Sequence[Method]) -> list[Interval]:
 
 @pytest.mark.claim("negatives-f-within-tail", shows="statement", evidence="experiment")
 def test_within_batch_sampling_has_more_of_the_tail(finding: State) -> None:
-    # Section 5.2 contrasts it with uniform sampling; Figure 2 has the cross entropy over all labels beside it.
+    # Section 5.2 contrasts it with uniform sampling; Figure 2 has the cross entropy over all labels too.
     runs = cached()
     uniform, batch = ([runs.at_ten(Method("softmax", law, w, runs.m), "tail") for w in STANDARD] for law in LAWS)
     others = [zip(batch, than, strict=True) for than in (uniform, [runs.at_ten(Method(), "tail")] * 3)]

@@ -35,12 +35,12 @@ def computation(path: Path) -> Computation:
 
     Tests in ``tests/proofs`` depend on proofs too, and tests that read runs (`tests.complete`) on those and on grids.
     """
-    beside = {file for folder in path.parents if TESTS in (folder, *folder.parents) for file in folder.glob("*.py")}
-    texts, counted = dict[Path, str](), {path} | {file for file in beside if not file.name.startswith("test_")}
+    around = {file for folder in path.parents if TESTS in (folder, *folder.parents) for file in folder.glob("*.py")}
+    texts, counted = dict[Path, str](), {path} | {file for file in around if not file.name.startswith("test_")}
     while counted:
         texts |= {file: file.read_text("utf-8") for file in counted}
         code = "".join(texts.values())
-        counted = {file for file in beside - texts.keys() if f"{file.parent.name}.{file.stem} import" in code}
+        counted = {file for file in around - texts.keys() if f"{file.parent.name}.{file.stem} import" in code}
     reached = parts.closure(parts.imports(*texts.values()))
     files = {str(proof): proof for proof in PROOFS.glob("*.v") if PROOFS.name in path.parts}
     reads = any("tests.complete" in text for file, text in texts.items() if file.parent != TESTS)
