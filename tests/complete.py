@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import pytest
+
 from claimbook.authoring import runs
 from claimbook.store import default, parts
 from sumexp._runtime import Task
+from sumexp.chapters.intervals import Decision
 
 Config = TypeVar("Config")
 
@@ -53,3 +56,14 @@ def largest(
         if (configs := asked(profile)) and (results := complete(task, configs, data)):
             return Complete(profile, configs, results)
     return None
+
+
+def of_one_mind(readings: Sequence[Decision], names: Sequence[str]) -> Sequence[Decision]:
+    """The readings of a sentence that does not say which of them it means, if they agree; skip if they do not."""
+    if len({decided.verdict for decided in readings}) > 1:
+        verdicts = (
+            f"{name} {entry.verdict}, {entry.interval.mean:.4f} [{entry.interval.low:.4f}, {entry.interval.high:.4f}]"
+            for name, entry in zip(names, readings, strict=True)
+        )
+        pytest.skip(f"the sentence does not say of what, and it matters: {'; '.join(verdicts)}")
+    return readings

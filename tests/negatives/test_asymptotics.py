@@ -17,6 +17,7 @@ from sumexp import negatives
 from sumexp.negatives import reference
 from sumexp.negatives.reference import mean, weighted_sum
 from tests.exact import log_of
+from tests.negatives.test_tables import PI, VALUES
 
 Q = Fraction
 LOGITS = torch.tensor([0.2, 1.1, -0.7, 0.5, 1.9, 0.0], dtype=torch.float64)
@@ -144,14 +145,10 @@ def test_the_printed_theorem_accepts_every_constant(factor: float) -> None:
     assert rest[-1] < 1e-4
 
 
-TABLE = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
-VALUES = (Q(3), Q(1), Q(1, 2), Q(5))  # e^{f - f_y}; the label is class 1
-
-
 @pytest.mark.claim("negatives-theorem-3-mu", shows="statement", evidence="exact")
 @pytest.mark.parametrize("hits", ["redraw", "mask"])
 def test_mu_is_the_partition_function_under_importance_weights(hits: str) -> None:
-    q, w = reference.scheme(TABLE, 1, 1, "importance", hits)  # type: ignore[arg-type]
+    q, w = reference.scheme(PI, 1, 1, "importance", hits)  # type: ignore[arg-type]
     mu_over_positive = 1 + mean(q, 1, lambda counts: weighted_sum(counts, w, VALUES))
     assert mu_over_positive == sum(VALUES)
 
@@ -160,19 +157,19 @@ def test_mu_is_the_partition_function_under_importance_weights(hits: str) -> Non
 def test_relative_weights_have_no_eta_free_of_m() -> None:
     # rho / q = m w is eta. For relative weights it is m q_y / q_y', and the bound log(1 + m q_y S) exceeds any number.
     def eta(kind: str, many: int) -> Fraction:
-        return many * reference.scheme(TABLE, 1, many, kind, "mask", TABLE)[1][0]  # type: ignore[arg-type]
+        return many * reference.scheme(PI, 1, many, kind, "mask", PI)[1][0]  # type: ignore[arg-type]
 
     for kind in ("constant", "importance", "tail"):
         assert eta(kind, 1) == eta(kind, 8)
     assert eta("relative", 8) == 8 * eta("relative", 1) > 0
     logits = log_of(VALUES)
-    log_q = log_of(TABLE)
+    log_q = log_of(PI)
     at = [negatives.implicit_loss(logits, negatives.scheme(log_q, 1, many, "relative", "mask")) for many in (10, 10**6)]
     assert at[1].bound.item() - at[0].bound.item() == pytest.approx(log(10**5), rel=0.02)  # grows like log m
     # Yet the two still come together: m E(l - l_m)^2 tends to the ratio of variance and squared mean of one term.
-    z = [TABLE[1] / p * v for p, v in zip(TABLE, VALUES, strict=True)]
+    z = [PI[1] / p * v for p, v in zip(PI, VALUES, strict=True)]
     z[1] = Q(0)
-    first, square = (sum((p * v**j for p, v in zip(TABLE, z, strict=True)), Q(0)) for j in (1, 2))
+    first, square = (sum((p * v**j for p, v in zip(PI, z, strict=True)), Q(0)) for j in (1, 2))
     assert 10**6 * at[1].squared_error.item() == pytest.approx(float((square - first**2) / first**2), rel=1e-4, abs=0)
 
 

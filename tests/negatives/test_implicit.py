@@ -16,6 +16,7 @@ from sumexp import expectations, functional, negatives, samplers
 from sumexp.negatives import decoupled, reference
 from sumexp.negatives.schemes import Weights
 from tests.exact import floats, log_of
+from tests.negatives.test_tables import PI, UNIFORM
 
 Q = Fraction
 WEIGHTS: tuple[Weights, ...] = get_args(Weights)
@@ -23,9 +24,7 @@ HITS: tuple[samplers.Hits, ...] = get_args(samplers.Hits)
 every_scheme = pytest.mark.parametrize("hits", HITS)
 every_weight = pytest.mark.parametrize("weights", WEIGHTS)
 
-PI = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
 NO_LABEL, NO_LAST = (Q(1, 2), Q(0), Q(1, 4), Q(1, 4)), (Q(1, 2), Q(1, 4), Q(1, 4), Q(0))  # a class is never drawn
-UNIFORM = (Q(1, 4),) * 4
 LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0], dtype=torch.float64)
 
 
@@ -58,7 +57,7 @@ def test_laws() -> None:
     assert not law.requires_grad
     without = negatives.exclude(log_of(PI), 0).exp()
     assert without[0] == 0
-    assert torch.allclose(without[1:], floats((Q(1, 2), Q(3, 10), Q(1, 5))))
+    assert torch.allclose(without[1:], floats((Q(6, 11), Q(3, 11), Q(2, 11))))
 
 
 @every_scheme

@@ -101,9 +101,11 @@ def test_lemma_1_for_any_number_of_labels() -> None:
 
 
 @pytest.mark.claim("negatives-rho-one", shows="statement", evidence="proof")
+@pytest.mark.claim("negatives-only-admissible", shows="statement", evidence="proof")
 def test_no_bias_at_all_scores_forces_rho_one() -> None:
     # The bias sum (rho - 1) phi is linear in the phi, which the scores move independently: its slope in phi_k is
-    # rho_k - 1. Only rho = 1, so w = 1/(m q), makes all slopes 0. At one fixed score others do, too.
+    # rho_k - 1. Only rho = 1, so w = 1/(m q), makes all slopes 0. At one fixed score others do, too. The bound is
+    # log(1 + .) of the same sum with e^{f_y' - f_y} for phi, so that it is the cross entropy for rho = 1 alone.
     m, q, w = sp.symbols("m q w", positive=True)
     phi = sp.symbols("phi:3", positive=True)
     rho = sp.symbols("rho:3", positive=True)
@@ -218,22 +220,23 @@ def test_the_variance_is_a_sum_of_squares() -> None:
 @several_m
 def test_the_least_variance_is_zero_for_margin_losses_and_not_for_signed_ones(m: int) -> None:
     rho = (Q(2), Q(1), Q(1, 3))
-    for values in ((Q(1), Q(2), Q(6)), (Q(1), Q(-2), Q(6))):
+    for values in ((Q(1), Q(2), Q(6)), (Q(1), Q(0), Q(6)), (Q(1), Q(-2), Q(6))):  # 0, as the hinge loss: never drawn
         b = [r * v for r, v in zip(rho, values, strict=True)]
         size = sum(abs(x) for x in b)
         q = tuple(abs(x) / size for x in b)
-        w = [r / (m * p) for r, p in zip(rho, q, strict=True)]
+        w = [r / (m * p) if p else Q(0) for r, p in zip(rho, q, strict=True)]
         total = mean(q, m, lambda counts: weighted_sum(counts, w, values))  # noqa: B023
         variance = mean(q, m, lambda counts: (weighted_sum(counts, w, values) - total) ** 2)  # noqa: B023
         assert variance == (size**2 - sum(b) ** 2) / m  # D13: q* needs the absolute value
-        assert (variance == 0) == (min(values) > 0)
+        assert (variance == 0) == (min(values) >= 0)
         # The same in floating point: class 3 is the label.
         of_negatives = torch.tensor([*map(float, values), 1.0], dtype=torch.float64)
         log_rho = torch.tensor([*map(float, rho), 1.0], dtype=torch.float64).log()
         law = decoupled.least_variance_law(of_negatives, log_rho, 3)
         assert torch.allclose(law.exp()[:3], floats(q))
-        attained = decoupled.moments(of_negatives, negatives.targeting(log_rho, law, 3, m))[1]
-        assert attained.item() == pytest.approx(float(variance), abs=1e-13)
+        drawn = log_rho.where(law.isfinite(), -torch.inf)
+        attained = decoupled.moments(of_negatives, negatives.targeting(drawn, law, 3, m))
+        assert [x.item() for x in attained] == pytest.approx([float(total), float(variance)], abs=1e-13)
 
 
 @pytest.mark.claim("negatives-prop-5-cost", shows="statement", evidence="quadrature")

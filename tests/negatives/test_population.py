@@ -268,9 +268,6 @@ def test_minimisers_of_exact_loss_and_bound_meet_as_m_grows() -> None:
         assert far / near == pytest.approx(16, rel=0.2)
 
 
-HITS: tuple[Hits, Hits] = ("mask", "redraw")
-
-
 def accuracy(hits: Hits, seed: int) -> float:
     """Of softmax regression on digits after 250 steps on the sampled loss with uniform, constant weights and m = 3."""
     data = digits()
@@ -294,7 +291,7 @@ def accuracy(hits: Hits, seed: int) -> float:
 @pytest.mark.claim("negatives-remark-6", shows="statement", evidence="experiment")
 def test_the_two_conventions_perform_similarly_on_digits(finding: State) -> None:
     # Held-out accuracy, paired over 6 seeds; "similarly" is read as within one point: the interval must lie within it.
-    masked, redrawn = (np.array([accuracy(hits, seed) for seed in range(6)]) for hits in HITS)
+    masked, redrawn = (np.array([accuracy(hits, seed) for seed in range(6)]) for hits in ("mask", "redraw"))
     apart = intervals.paired(masked, redrawn, intervals.family_confidence("negatives"))
     finding(apart, (-0.01, 0.01))
     assert masked.min() > 0.9

@@ -16,8 +16,8 @@ from sumexp.samplers import Hits
 
 Q = Fraction
 
-# Four classes, skewed; label 1; terms e^{f_y' - f_y} or values of the margin loss (that of the label is never used).
-PI = (Q(1, 2), Q(1, 4), Q(3, 20), Q(1, 10))
+# Four classes; label 1, of which pi is not 1/L; terms e^{f_y' - f_y} or values of the margin loss (not the label's).
+PI = (Q(9, 20), Q(3, 10), Q(3, 20), Q(1, 10))
 UNIFORM = (Q(1, 4),) * 4
 L, Y = 4, 1
 VALUES = (Q(3), Q(1), Q(1, 2), Q(5))
@@ -79,6 +79,12 @@ def by_table(law: reference.Law, weights: Weights, m: int) -> Fraction:
     return sum((COEFFICIENTS[law, weights](m, y) * VALUES[y] for y in NEGATIVES), Q(0))
 
 
+def penalties(law: reference.Law, weights: Weights, label: int, m: int) -> list[Fraction]:
+    """m q w of each negative of a label: its factor in the implicit loss."""
+    q, w = reference.scheme(law, label, m, weights, "mask", PI)
+    return [m * q[y] * w[y] for y in range(L) if y != label]
+
+
 S = sum((VALUES[y] for y in NEGATIVES), Q(0))
 several_m = pytest.mark.parametrize("m", [1, 2, 4])
 
@@ -89,6 +95,7 @@ several_m = pytest.mark.parametrize("m", [1, 2, 4])
         pytest.mark.claim("negatives-t2-uniform-constant", shows="statement", evidence="exact"),
         pytest.mark.claim("negatives-t3-uniform-constant", shows="correction", evidence="exact"),
         pytest.mark.claim("negatives-uniform-downweight", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-sampling-bias", shows="statement", evidence="exact"),
     ]),
     pytest.param(UNIFORM, "importance", marks=[
         pytest.mark.claim("negatives-t2-uniform-importance", shows="statement", evidence="exact"),
@@ -108,6 +115,7 @@ several_m = pytest.mark.parametrize("m", [1, 2, 4])
         pytest.mark.claim("negatives-t2-batch-constant", shows="statement", evidence="exact"),
         pytest.mark.claim("negatives-t3-batch-constant", shows="statement", evidence="exact"),
         pytest.mark.claim("negatives-eq-13", shows="statement", evidence="exact"),
+        pytest.mark.claim("negatives-sampling-bias", shows="statement", evidence="exact"),
     ]),
     pytest.param(PI, "importance", marks=[
         pytest.mark.claim("negatives-t2-batch-importance", shows="statement", evidence="exact"),
@@ -125,16 +133,22 @@ several_m = pytest.mark.parametrize("m", [1, 2, 4])
     ]),
 ])  # fmt: skip
 def test_rows_of_both_tables(law: reference.Law, weights: Weights, m: int) -> None:
-    assert expected_sum(law, weights, m, "mask") == by_table(law, weights, m)
+    total = by_table(law, weights, m)
+    assert expected_sum(law, weights, m, "mask") == total
+    assert penalties(law, weights, Y, m) == [COEFFICIENTS[law, weights](m, y) for y in NEGATIVES]
     # D5, D6: if the positive cannot be drawn, constant weights have another factor, and relative ones are 0.
     redrawn = expected_sum(law, weights, m, "redraw")
     factor = {"constant": 1 / (1 - law[Y]), "relative": 0}.get(weights, 1)
-    assert redrawn == factor * by_table(law, weights, m)
-
-
-def test_tail_weights_within_the_batch_need_the_prior_of_the_positive_only() -> None:
-    _, w = reference.scheme(PI, Y, 4, "tail", "mask", PI)
-    assert all(w[y] == 1 / (4 * PI[Y]) for y in NEGATIVES)
+    assert redrawn == factor * total
+    # Constant weights have less than the S of the cross entropy; uniform relative ones where m < L.
+    assert weights != "constant" or max(total, redrawn) < S
+    assert (law, weights) != (UNIFORM, "relative") or (total < S) == (m < L)
+    # Comments of Table 3: where all labels are equally probable, phi(f_k) + N_k varphi(-f_k) decides f_k, N_k the sum
+    # of rho_yk over y, so that f_k falls as N_k rises. PI falls from head to tail.
+    against = [sum((penalties(law, weights, y, m)[k - (k > y)] for y in range(L) if y != k), Q(0)) for k in range(L)]
+    steps = sorted(set(against), reverse=weights != "relative")
+    heavy = weights == "tail" or (law == PI and weights != "importance")
+    assert against == steps * (1 if heavy else L)
 
 
 @pytest.mark.claim("negatives-t3-uniform-constant", shows="counterexample", evidence="exact")
@@ -166,22 +180,16 @@ def test_entries_of_table_3_bound_the_expectations_and_all_but_one_are_equal(m: 
             assert by_table(law, weights, m) == exact
 
 
-def penalties(law: reference.Law, weights: Weights, label: int) -> list[Fraction]:
-    """m q w of each negative of a label: its factor in the implicit loss, with three draws."""
-    q, w = reference.scheme(law, label, 3, weights, "mask", PI)
-    return [3 * q[y] * w[y] for y in range(4) if y != label]
-
-
 @pytest.mark.claim("negatives-variable-penalty", shows="counterexample", evidence="exact")
 def test_under_uniform_sampling_all_negatives_have_one_penalty() -> None:
-    for label in range(4):
-        assert set(penalties(UNIFORM, "constant", label)) == {Q(1, 4)}
-        assert set(penalties(UNIFORM, "relative", label)) == {Q(3, 4)}
+    for label in range(L):
+        assert set(penalties(UNIFORM, "constant", label, 5)) == {Q(1, 4)}
+        assert set(penalties(UNIFORM, "relative", label, 5)) == {Q(5, 4)}
 
 
 @pytest.mark.claim("negatives-variable-penalty", shows="correction", evidence="exact")
 def test_within_a_batch_the_penalty_varies() -> None:
-    for label in range(4):
-        assert penalties(PI, "constant", label) == [PI[y] for y in range(4) if y != label]
-        assert penalties(PI, "relative", label) == [3 * PI[label]] * 3
-        assert set(penalties(PI, "importance", label)) == {1}
+    for label in range(L):
+        assert penalties(PI, "constant", label, 5) == [PI[y] for y in range(L) if y != label]
+        assert penalties(PI, "relative", label, 5) == [5 * PI[label]] * 3
+        assert set(penalties(PI, "importance", label, 5)) == {1}

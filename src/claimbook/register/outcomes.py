@@ -31,27 +31,27 @@ def computations() -> dict[str, Computation]:
 
 
 def computation(path: Path) -> Computation:
-    """The outcomes of a test module: its code and its helpers', versions, the data and the code it can reach.
+    """The outcomes of a test module: its code, that of helpers and tests it imports, versions, data and code in reach.
 
-    Tests in ``tests/proofs`` depend on the proofs too, and tests that read runs (`tests.complete`) on the book's and on
-    which grids are whole in the store.
+    Tests in ``tests/proofs`` depend on proofs too, and tests that read runs (`tests.complete`) on those and on grids.
     """
-    folders = [folder for folder in path.parents if TESTS in (folder, *folder.parents)]
-    helpers = [helper for folder in folders for helper in folder.glob("*.py") if not helper.name.startswith("test_")]
-    texts = {file: file.read_text("utf-8") for file in sorted([path, *helpers])}
+    around = {file for folder in path.parents if TESTS in (folder, *folder.parents) for file in folder.glob("*.py")}
+    texts, counted = dict[Path, str](), {path} | {file for file in around if not file.name.startswith("test_")}
+    while counted:
+        texts |= {file: file.read_text("utf-8") for file in counted}
+        code = "".join(texts.values())
+        counted = {file for file in around - texts.keys() if f"{file.parent.name}.{file.stem} import" in code}
     reached = parts.closure(parts.imports(*texts.values()))
     files = {str(proof): proof for proof in PROOFS.glob("*.v") if PROOFS.name in path.parts}
-    grids = {}
-    if any("tests.complete" in text for file, text in texts.items() if file.parent != TESTS):
-        files |= {f"runs {grid}": bundled.files(grid)[0] for grid in bundled.grids()}
-        grids = {"grids in the store": digest(*(path.name for path in default().paths("grid")))}
+    reads = any("tests.complete" in text for file, text in texts.items() if file.parent != TESTS)
+    files |= {f"runs {grid}": bundled.files(grid)[0] for grid in bundled.grids() if reads}
     return Computation(
         "evidence",
         ".".join(path.relative_to(TESTS).with_suffix("").parts),
-        {f"file {file.as_posix()}": syntax(text) for file, text in texts.items()}
+        {f"file {file.as_posix()}": syntax(texts[file]) for file in sorted(texts)}
         | (parts.data(parts.datasets()) if project.declared("datasets") in reached else {})
         | parts.files(files)
-        | grids
+        | ({"grids in the store": digest(*(path.name for path in default().paths("grid")))} if reads else {})
         | parts.modules(reached)
         | parts.versions(reached, *texts.values())
         | {f"module {name}": parts.module(name) for name in _RECORDED_BY},

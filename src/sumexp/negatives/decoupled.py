@@ -40,7 +40,8 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
 def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> Tensor:
     r"""The law of minimum variance for given margins, log q [..., classes]: :math:`q^*_{y'} \propto \rho|\varphi|`.
 
-    For margin losses, which are not negative, the variance with :math:`w = \rho/(mq)` is then exactly 0. Both
+    For margin losses, which are not negative, the variance with :math:`w = \rho/(mq)` is then exactly 0. A negative of
+    loss 0 is never drawn; give :func:`sumexp.negatives.targeting` a ``log_rho`` of -inf for it. Both
     ``negative_losses`` :math:`\varphi` and ``log_rho`` are [..., classes]; ``label`` gets probability 0.
 
     Source: Rawat et al., Proposition 5, equation (17).

@@ -29,19 +29,24 @@ def test_it():
 
 
 def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> None:
-    path = write("tests/bias/test_paper.py", CLAIM.format("True"))
+    path = write("tests/bias/test_paper.py", f"from tests.bias.test_a import x\n{CLAIM.format('True')}")
     write("tests/test_other.py", "def test_it(): ...")
-    for helper in ("tests/conftest.py", "tests/bias/helper.py"):
+    write("tests/bias/test_a.py", "from tests.bias.test_b import x")
+    for helper in ("tests/conftest.py", "tests/bias/helper.py", "tests/bias/test_b.py"):
         write(helper, "x = 1")
     before = outcomes.computation(path)
     assert (before.kind, before.name) == ("evidence", "bias.test_paper")
-    files = {"file tests/bias/test_paper.py", "file tests/conftest.py", "file tests/bias/helper.py"}
+    files = {
+        f"file tests/{name}.py" for name in ("bias/test_paper", "bias/test_a", "bias/test_b", "bias/helper", "conftest")
+    }
     assert {name for name in before.parts if name.startswith("file")} == files
-    write("tests/bias/test_paper.py", "# A comment.\n" + CLAIM.format("(True)"))
+    write("tests/bias/test_paper.py", f"# A comment.\nfrom tests.bias.test_a import x\n{CLAIM.format('(True)')}")
     assert outcomes.computation(path).key == before.key
-    write("tests/bias/helper.py", "x = 2")
-    [difference] = outcomes.computation(path).differences(before)
-    assert difference.startswith("file tests/bias/helper.py:")
+    for helper in ("tests/bias/helper.py", "tests/bias/test_b.py"):
+        before = outcomes.computation(path)
+        write(helper, "x = 2")
+        [difference] = outcomes.computation(path).differences(before)
+        assert difference.startswith(f"file {helper}:")
     assert list(outcomes.computations()) == [before.name]
 
 

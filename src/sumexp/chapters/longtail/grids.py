@@ -28,6 +28,7 @@ An interval within `ALIKE` of zero is *no difference* if five times `ALIKE` is l
 
 **Changed after the runs**, each time to claim less. A finding whose interval covers zero is undecided, and a claim with
 two halves is open while one half is. Where the error to exceed leaves less than `ALIKE` of room, nothing is decided.
+The tail weights' rivals are also the cross entropy and, in a second reading, the other law's schemes; both must agree.
 "On either imbalance" looks twice, so each interval of *negatives-fig-4-5* has half of the 5 %. Four seeds of ``cpu``
 were added to five: nine are the fewest with a sign test at the confidence of nine claims.
 
