@@ -396,6 +396,20 @@ def test_excluded_classes_are_never_drawn_and_log_q_is_that_of_the_others(
     assert torch.allclose(shared.log_q.exp(), q[shared.ids])
 
 
+def test_beside_a_history_the_truth_is_the_minimum_if_the_label_s_log_q_is_shifted_too() -> None:
+    """Class 0 is excluded: the mean loss over all labels and single negatives of the three left."""
+    law, truth, left = Categorical(double(0.4, 0.3, 0.2, 0.1)), double(0.2, 0.3, 0.5), double(3, 2, 1) / 6
+    label, negative = torch.cartesian_prod(torch.arange(3), torch.arange(3)).T
+    drawn = samplers.draw(law, label + 1, 1, exclude=[[0]] * 9)
+    shift = (drawn.log_q - law.log_prob(drawn.ids))[:, 0]
+    f, own = truth.log().requires_grad_(), law.log_prob(label + 1)
+    given = {"log_q": (law.log_prob(negative + 1) + shift).unsqueeze(-1), "reduction": "none"}
+    for positive_log_q, least, most in ((own + shift, 0, 1e-15), (own, 0.01, 1)):
+        loss = functional.sampled_softmax(f[label], f[negative, None], positive_log_q=positive_log_q, **given)
+        (slope,) = torch.autograd.grad((truth[label] * left[negative]) @ loss, f)
+        assert least <= slope.abs().max() < most
+
+
 @pytest.mark.parametrize("options", [{}, {"hits": "redraw"}, {"exclude": [[0, 1], [2, -1]]}, {"shared": True}])
 def test_sequences_are_drawn_as_their_places(options: dict[str, Any]) -> None:
     """[B, T] labels as B T of them; a history of each sequence serves all of its places."""
