@@ -484,6 +484,7 @@ def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype
         ({"log_q": torch.zeros(4)}, "one log probability for each of 7"),
         ({"log_q": torch.full((7,), math.nan)}, "log_q must hold logarithms of probabilities, got nan at 0"),
         ({"log_q": torch.full((7,), 0.5)}, "got 0.5 at 0"),
+        ({"log_q": double(*[1e-7] * 7)}, "got 1e-07 at 0"),  # as a rounded logarithm of 1, but not of each class
         ({"log_q": -double(1, 1, 1, math.inf, 1, 1, 1)}, r"-inf for id 0, which was never counted.*\(counts \+ 1\)"),
         ({"correct": "positives"}, "correct is 'positives'"),
         ({"positives": torch.zeros(4, 6, dtype=torch.bool)}, r"marks are one for each of \[4, 7\] scores"),

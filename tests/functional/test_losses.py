@@ -238,6 +238,7 @@ def test_log_q_that_is_missing_or_no_law_is_named(loss: Loss) -> None:
         loss(positive, negative, correct="positives")
     for wrong, message in (
         (double(-1, 0.5), "positive_log_q must hold logarithms of probabilities, got 0.5"),
+        (double(1e-7, 2e-7), "positive_log_q must hold logarithms of probabilities, got 1e-07"),
         (double(-1, math.nan), "positive_log_q must hold logarithms of probabilities, got nan"),
         (double(-1, -math.inf), "positive_log_q is -inf .*correct='importance'"),
         (double(-1, -1, -1), r"positive_log_q \(3,\) does not broadcast to \(2,\)"),

@@ -572,6 +572,8 @@ def test_a_label_that_the_prior_excludes_is_refused(union: bool, shared: bool) -
     log_prior = double(0.5, 0.5, 0).log()
     with pytest.raises(ValueError, match="log_prior is -inf for label 2, which is in the batch"):
         samplers.within_batch(torch.tensor([0, 1, 2]), log_prior, union=union, shared=shared)
+    with pytest.raises(ValueError, match=r"log_prior is 1e-07 for label 1.* must hold logarithms"):
+        samplers.within_batch([1, 0], double(2e-7, 1e-7, 1), union=union, shared=shared)
     for prior in (log_prior[:, None], log_prior[0]):
         with pytest.raises(ValueError, match=r"log_prior has shape \(.*\); it must be \[L\]"):
             samplers.within_batch(torch.tensor([0, 1, 1]), prior, union=union, shared=shared)

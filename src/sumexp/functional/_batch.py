@@ -350,8 +350,8 @@ def _check_loss(
     row_log_q: Tensor | None = None,
     marks: Tensor | None = None,
 ) -> None:
-    """Refuse an infinite loss and laws above 1 by what is wrong with the arguments; one transfer reads all."""
-    largest = [law.max() for law in (log_q, row_log_q) if law is not None]
+    """Refuse an infinite loss and laws that are no logarithms, by what is wrong; one transfer reads all."""
+    largest = [torch.where(law.min() > 0, math.inf, law.max()) for law in (log_q, row_log_q) if law is not None]
     worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
     if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
         raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, marks))

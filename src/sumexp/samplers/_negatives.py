@@ -369,8 +369,9 @@ def within_batch(
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     column = labels.unsqueeze(-1)
     least, most = checks.read(*prior[labels].aminmax())
-    if not (least > -math.inf and most <= 1e-6):
-        wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= 1e-6))][0])
+    bound = 0 if least > 0 else 1e-6
+    if not (least > -math.inf and most <= bound):
+        wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= bound))][0])
         raise ValueError(
             f"log_prior is {prior[wrong].item()!r} for label {wrong}, which is in the batch; log_prior must hold "
             "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
