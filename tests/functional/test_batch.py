@@ -290,8 +290,7 @@ UNIFORM = torch.full((3,), 1 / 3, dtype=torch.float64)
 def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, mined: Tensor | None = None, **way: Any) -> float:
     """The largest slope, at f = log P(y|x), of the loss's mean over all batches of three pairs and ``extra`` columns.
 
-    ``law`` is the q of in-batch columns and ``further`` that of the others, drawn from u or ``mined`` for each context;
-    both may differ by context.
+    ``law`` is the q of in-batch columns and ``further`` that of the others, drawn from u or ``mined`` by context.
     """
     scores = (JOINT / JOINT.sum(1, keepdim=True)).log().requires_grad_()
     mean = torch.zeros((), dtype=torch.float64)

@@ -182,9 +182,7 @@ def test_hits_are_as_if_they_were_not_there(loss: Loss) -> None:
 def test_a_row_of_hits_only_has_a_finite_loss_and_gradient(loss: Loss) -> None:
     positive, negative = (tensor.requires_grad_() for tensor in batch(2, 3))
     value = loss(positive, negative, hits=torch.ones(2, 3, dtype=torch.bool))
-    gradients = torch.autograd.grad(value, (positive, negative))
-    assert math.isfinite(value.item())
-    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+    assert all(part.isfinite().all() for part in (value, *torch.autograd.grad(value, (positive, negative))))
     if loss in (functional.sampled_softmax, functional.hinge):
         assert value.item() == 0  # log 1, and a margin over nothing
 
@@ -217,13 +215,11 @@ def test_log_q_is_off_the_logits_that_correct_names(loss: Loss) -> None:
         "negatives": (positive, negative - log_q),
         "none": (positive, negative),
     }
+    law: dict[str, Any] = {"log_q": log_q, "positive_log_q": label_log_q}
     for correct, pair in shifted.items():
-        actual = loss(positive, negative, log_q=log_q, positive_log_q=label_log_q, correct=correct)
+        actual = loss(positive, negative, **law, correct=correct)
         assert actual.item() == pytest.approx(loss(*pair).item(), rel=1e-14)
-    assert (
-        loss(positive, negative, log_q=log_q, positive_log_q=label_log_q).item()
-        == loss(positive, negative, log_q=log_q, positive_log_q=label_log_q, correct="all").item()
-    )
+    assert loss(positive, negative, **law).item() == loss(positive, negative, **law, correct="all").item()
 
 
 @every_weighted_loss

@@ -115,10 +115,7 @@ def test_scale_and_bias_are_learned_and_said() -> None:
     ("call", "message"),
     [
         (lambda: functional.sigmoid_pairs(scores(), [0, 1]), "there must be one for each of 4 columns"),
-        (
-            lambda: functional.sigmoid_pairs(scores(), range(4), logit_bias=math.inf),
-            "logit_bias is inf; it must be a finite",
-        ),
+        (lambda: functional.sigmoid_pairs(scores(), range(4), logit_bias=math.inf), "logit_bias is inf; it must be"),
         (lambda: nn.SigmoidPairs(logit_bias=10**400), "logit_bias is 1000.*; it must be a finite"),
         (lambda: functional.sigmoid_pairs(scores(), range(4), logit_bias=torch.zeros(2)), "it must be one number"),
         (lambda: functional.sigmoid_pairs(scores(), range(4), log_q=torch.ones(4)), "must hold logarithms"),

@@ -83,7 +83,7 @@ def in_batch(
     Args:
         scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the
             diagonal for a candidate that cannot be.
-        ids: [B + E] whole numbers, the classes of the columns.
+        ids: [B + E] whole numbers, the classes of the columns: negative ones too, padding is for ``nn.InBatchSoftmax``.
         log_q: [B + E] log probability of a draw of each column's class, or [B, B + E] where it differs by row (laws of
             segments, or of a user's own catalogue); a constant: no gradient flows into it. It may be left out with
             ``correct="none"`` alone.

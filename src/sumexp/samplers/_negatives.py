@@ -368,10 +368,9 @@ def within_batch(
     if labels.shape[0] < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     column = labels.unsqueeze(-1)
-    least, most = checks.read(*prior[labels].aminmax())
-    bound = 0 if least > 0 else 1e-6
-    if not (least > -math.inf and most <= bound):
-        wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= bound))][0])
+    fits = (prior[labels] > -math.inf) & (prior[labels] <= torch.where(prior[labels].min() > 0, 0.0, 1e-6))
+    if not checks.read(fits.all(), default=1.0)[0]:
+        wrong = int(labels[~fits][0])
         raise ValueError(
             f"log_prior is {prior[wrong].item()!r} for label {wrong}, which is in the batch; log_prior must hold "
             "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
