@@ -169,8 +169,7 @@ def test_hits_are_as_if_they_were_not_there(loss: Loss) -> None:
     positive, negative = batch(3, 4)
     negative[:, 1] = 3  # the largest, so that every loss notices it
     negative.requires_grad_()
-    hits = torch.zeros(3, 4, dtype=torch.bool)
-    hits[:, 1] = True
+    hits = (torch.arange(4) == 1).expand(3, 4)
     without = loss(positive, negative, hits=hits)
     assert without.item() == pytest.approx(loss(positive, negative[:, [0, 2, 3]]).item(), rel=1e-14)
     assert without.item() != loss(positive, negative).item()
@@ -202,8 +201,7 @@ def test_importance_is_the_weight_of_one_over_m_q(loss: Loss) -> None:
     q = double(0.1, 0.5, 0.4)
     expected = loss(positive, negative, weights=1 / (3 * q)).item()
     for log_q in (q.log(), q.log().expand(2, 3)):
-        actual = loss(positive, negative, log_q=log_q, correct="importance").item()
-        assert actual == pytest.approx(expected, rel=1e-14)
+        assert loss(positive, negative, log_q=log_q, correct="importance").item() == pytest.approx(expected, rel=1e-14)
 
 
 @every_weighted_loss

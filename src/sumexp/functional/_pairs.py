@@ -124,7 +124,8 @@ def gbce(
     For negatives drawn uniformly from the other classes the minimum is
     :math:`f = \operatorname{logit}P(y\mid x) + \log(\beta/\alpha)` (:func:`sumexp.nce.pairs.gbce`): with t = 1 the
     sigmoid is the probability, with t = 0 it is that of :func:`binary_nce`; the order of the classes is the same for
-    every t. The public code divides by m + 1.
+    every t. For draws of any law q, hits kept and :math:`\log q` subtracted, it is :math:`f=\log P+\log(\beta/m)`: no t
+    makes the sigmoid the probability. The public code divides by m + 1.
 
     >>> functional.gbce(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]), classes=5, calibration=1.0)
     tensor(1.0699)
