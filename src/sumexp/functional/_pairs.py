@@ -44,7 +44,7 @@ def sigmoid_pairs(
 
     The minimum is :math:`f/T + b = \log\frac{P(x,y)}{P(x)P(y)} - \log(B-1)`, and with :math:`\log q` subtracted
     :math:`f/T + b = \log P(y\mid x) - \log(B-1)` (:func:`sumexp.nce.pairs.sigmoid_pairs`); B - 1 counts further columns
-    too. So the best constant to start at is :math:`b=-\log(B-1)`; the published start is b = -10, T = 1/10.
+    too. So without log q the best constant to start at is :math:`b=-\log(B-1)`; the published one is b = -10, T = 1/10.
 
     >>> functional.sigmoid_pairs(torch.tensor([[2.0, 0.0], [0.0, 2.0]]), [5, 8])  # log(1 + e^-2) + log 2
     tensor(0.8201)
