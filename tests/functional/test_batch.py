@@ -287,19 +287,20 @@ PRIOR = JOINT.sum(0)
 UNIFORM = torch.full((3,), 1 / 3, dtype=torch.float64)
 
 
-def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, **way: Any) -> float:
+def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, mined: Tensor | None = None, **way: Any) -> float:
     """The largest slope, at f = log P(y|x), of the loss's mean over all batches of three pairs and ``extra`` columns.
 
-    ``law`` is the q of in-batch columns and ``further`` that of the others, which are drawn from u.
+    ``law`` is the q of in-batch columns and ``further`` that of the others, drawn from u or ``mined`` by context.
     """
     scores = (JOINT / JOINT.sum(1, keepdim=True)).log().requires_grad_()
     mean = torch.zeros((), dtype=torch.float64)
     for pairs in product(range(6), repeat=3):
         x, y = torch.tensor(pairs) // 3, torch.tensor(pairs) % 3
         for drawn in product(range(3), repeat=extra):
-            more = torch.tensor(drawn, dtype=torch.int64)
-            probability = JOINT.flatten()[list(pairs)].prod() * u[more].prod()
-            ids, log_q = torch.cat([y, more]), torch.cat([law[y], further[more]]).log()
+            more = torch.tensor(drawn, dtype=torch.int64) if mined is None else mined[x]
+            probability = JOINT.flatten()[list(pairs)].prod() * u[list(drawn)].prod()
+            ids, rows = torch.cat([y, more]), x if law.ndim == 2 else ...
+            log_q = torch.cat([law[rows][..., y], further[rows][..., more]], -1).log()
             mean = mean + probability * in_batch(scores[x][:, ids], ids, log_q=log_q, **way)
     (gradient,) = torch.autograd.grad(mean, scores)
     return gradient.abs().max().item()
@@ -307,9 +308,8 @@ def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, **way: Any) -> fl
 
 def test_the_defaults_are_stationary_at_the_truth_and_the_other_ways_are_not() -> None:
     assert slope(PRIOR, PRIOR, PRIOR, 0) < 1e-15
-    assert slope(PRIOR, PRIOR, PRIOR, 0, hits="mask") > 0.01
-    assert slope(PRIOR, PRIOR, PRIOR, 0, correct="negatives") > 0.01
-    assert slope(PRIOR, PRIOR, PRIOR, 0, correct="none") > 0.01
+    for way in ("all, mask", "negatives, keep", "none"):
+        assert slope(PRIOR, PRIOR, PRIOR, 0, **WAYS[way]) > 0.01
 
 
 def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mixture() -> None:
@@ -318,6 +318,11 @@ def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mi
     mixture = (2 * PRIOR + UNIFORM) / 3
     mixed, by_column = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
     assert 1e-6 < mixed < by_column / 10
+    # Each context's likeliest class, a column of all rows: certain in its own row, in others as often as the context.
+    hard = F.one_hot(JOINT.argmax(1), 3).double()
+    mixture = (2 * PRIOR + hard + 2 * JOINT.sum(1) @ hard) / 5
+    mixed, *others = (slope(law, law, PRIOR, 0, JOINT.argmax(1)) for law in (mixture, PRIOR, UNIFORM))
+    assert 1e-6 < mixed < min(others) / 10
 
 
 @forward_mode
@@ -478,6 +483,7 @@ def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype
         ({"log_q": torch.zeros(4)}, "one log probability for each of 7"),
         ({"log_q": torch.full((7,), math.nan)}, "log_q must hold logarithms of probabilities, got nan at 0"),
         ({"log_q": torch.full((7,), 0.5)}, "got 0.5 at 0"),
+        ({"log_q": double(*[1e-7] * 7)}, "got 1e-07 at 0"),  # as a rounded logarithm of 1, but not of each class
         ({"log_q": -double(1, 1, 1, math.inf, 1, 1, 1)}, r"-inf for id 0, which was never counted.*\(counts \+ 1\)"),
         ({"correct": "positives"}, "correct is 'positives'"),
         ({"positives": torch.zeros(4, 6, dtype=torch.bool)}, r"marks are one for each of \[4, 7\] scores"),

@@ -11,7 +11,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 from sumexp import functional
-from sumexp.functional import distributed_in_batch, gathered
+from sumexp.functional import cached, distributed_in_batch, gathered
 from sumexp.nn import InBatchSoftmax
 
 WAYS: tuple[dict[str, Any], ...] = (
@@ -57,7 +57,7 @@ def of_rows(way: dict[str, Any], part: slice) -> dict[str, Any]:
 
 
 class Learned(nn.Module):
-    """Vectors of classes, and the loss of in-batch and four further negatives to a temperature that is learned."""
+    """Cached vectors, and the loss of in-batch and four further negatives to a temperature that is learned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,8 +67,9 @@ class Learned(nn.Module):
         self.log_t = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def forward(self, x: Tensor, ids: Tensor, log_q: Tensor) -> Tensor:
+        left = cached(lambda rows: rows @ self.tower, x, chunk_size=1)
         return distributed_in_batch(
-            x @ self.tower, self.vectors[ids], ids, log_q=log_q[ids], symmetric=True, temperature=self.log_t.exp()
+            left, self.vectors[ids], ids, log_q=log_q[ids], symmetric=True, temperature=self.log_t.exp()
         )
 
 

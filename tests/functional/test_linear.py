@@ -230,6 +230,7 @@ def test_without_gradients_and_of_no_example() -> None:
         ({"items": torch.ones(B, D), "ids": [0] * B}, "are torch.float64 and torch.float32: move one by .to()"),
         ({"queries": torch.full((B, D), torch.nan, dtype=torch.float64)}, "queries hold NaN or infinity"),
         ({"log_q": [0.5] * (B + E)}, "log_q must hold logarithms of probabilities, got 0.5"),
+        ({"log_q": [1e-7] * (B + E)}, "log_q must hold logarithms of probabilities, got 1e-07"),
         ({"log_q": [-torch.inf] * (B + E)}, r"log_q is -inf for column 0.* give .* \(counts \+ 1\)"),
         ({"log_q": None}, "log_q is missing"),
         ({"ids": [1]}, "there must be one for each of 11 columns"),

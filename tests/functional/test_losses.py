@@ -169,8 +169,7 @@ def test_hits_are_as_if_they_were_not_there(loss: Loss) -> None:
     positive, negative = batch(3, 4)
     negative[:, 1] = 3  # the largest, so that every loss notices it
     negative.requires_grad_()
-    hits = torch.zeros(3, 4, dtype=torch.bool)
-    hits[:, 1] = True
+    hits = (torch.arange(4) == 1).expand(3, 4)
     without = loss(positive, negative, hits=hits)
     assert without.item() == pytest.approx(loss(positive, negative[:, [0, 2, 3]]).item(), rel=1e-14)
     assert without.item() != loss(positive, negative).item()
@@ -182,9 +181,7 @@ def test_hits_are_as_if_they_were_not_there(loss: Loss) -> None:
 def test_a_row_of_hits_only_has_a_finite_loss_and_gradient(loss: Loss) -> None:
     positive, negative = (tensor.requires_grad_() for tensor in batch(2, 3))
     value = loss(positive, negative, hits=torch.ones(2, 3, dtype=torch.bool))
-    gradients = torch.autograd.grad(value, (positive, negative))
-    assert math.isfinite(value.item())
-    assert all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+    assert all(part.isfinite().all() for part in (value, *torch.autograd.grad(value, (positive, negative))))
     if loss in (functional.sampled_softmax, functional.hinge):
         assert value.item() == 0  # log 1, and a margin over nothing
 
@@ -204,8 +201,7 @@ def test_importance_is_the_weight_of_one_over_m_q(loss: Loss) -> None:
     q = double(0.1, 0.5, 0.4)
     expected = loss(positive, negative, weights=1 / (3 * q)).item()
     for log_q in (q.log(), q.log().expand(2, 3)):
-        actual = loss(positive, negative, log_q=log_q, correct="importance").item()
-        assert actual == pytest.approx(expected, rel=1e-14)
+        assert loss(positive, negative, log_q=log_q, correct="importance").item() == pytest.approx(expected, rel=1e-14)
 
 
 @every_weighted_loss
@@ -217,13 +213,11 @@ def test_log_q_is_off_the_logits_that_correct_names(loss: Loss) -> None:
         "negatives": (positive, negative - log_q),
         "none": (positive, negative),
     }
+    law: dict[str, Any] = {"log_q": log_q, "positive_log_q": label_log_q}
     for correct, pair in shifted.items():
-        actual = loss(positive, negative, log_q=log_q, positive_log_q=label_log_q, correct=correct)
+        actual = loss(positive, negative, **law, correct=correct)
         assert actual.item() == pytest.approx(loss(*pair).item(), rel=1e-14)
-    assert (
-        loss(positive, negative, log_q=log_q, positive_log_q=label_log_q).item()
-        == loss(positive, negative, log_q=log_q, positive_log_q=label_log_q, correct="all").item()
-    )
+    assert loss(positive, negative, **law).item() == loss(positive, negative, **law, correct="all").item()
 
 
 @every_weighted_loss
@@ -238,6 +232,7 @@ def test_log_q_that_is_missing_or_no_law_is_named(loss: Loss) -> None:
         loss(positive, negative, correct="positives")
     for wrong, message in (
         (double(-1, 0.5), "positive_log_q must hold logarithms of probabilities, got 0.5"),
+        (double(1e-7, 2e-7), "positive_log_q must hold logarithms of probabilities, got 1e-07"),
         (double(-1, math.nan), "positive_log_q must hold logarithms of probabilities, got nan"),
         (double(-1, -math.inf), "positive_log_q is -inf .*correct='importance'"),
         (double(-1, -1, -1), r"positive_log_q \(3,\) does not broadcast to \(2,\)"),

@@ -23,9 +23,7 @@ def scores() -> Tensor:
 
 def test_two_pairs_by_hand() -> None:
     """Each row has its own pair at 2 / .5 - 1 = 3 and another at -1."""
-    actual = functional.sigmoid_pairs(
-        torch.tensor([[2.0, 0.0], [0.0, 2.0]]), [5, 8], temperature=0.5, logit_bias=-1.0, reduction="none"
-    )
+    actual = functional.sigmoid_pairs(2 * torch.eye(2), [5, 8], temperature=0.5, logit_bias=-1.0, reduction="none")
     assert actual.tolist() == pytest.approx([math.log1p(math.exp(-3)) + math.log1p(math.exp(-1))] * 2, rel=1e-6)
 
 
@@ -65,17 +63,22 @@ def test_the_mean_gradient_over_all_batches_is_zero_at_the_minimum(hits: Any, co
 
 
 @pytest.mark.parametrize("calibration", [0.0, 0.75, 1.0])
-def test_the_mean_gradient_of_gbce_over_all_draws_is_zero_at_the_minimum(calibration: float) -> None:
+@pytest.mark.parametrize("q", [None, torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)])
+def test_the_mean_gradient_of_gbce_over_all_draws_is_zero_at_the_minimum(calibration: float, q: Tensor | None) -> None:
+    """Two negatives, uniform from the other classes or from q, with log q subtracted."""
+
     def mean(table: Tensor) -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
         for label in range(4):
-            others = [i for i in range(4) if i != label]
-            drawn = torch.tensor(list(product(others, repeat=2)))
-            positive = table[label].expand(len(drawn))
-            total = total + P[label] * functional.gbce(positive, table[drawn], classes=4, calibration=calibration)
+            drawn = torch.tensor(list(product([i for i in range(4) if i != label or q is not None], repeat=2)))
+            law = {} if q is None else {"log_q": q.log()[drawn], "positive_log_q": q.log()[label]}
+            options: dict[str, Any] = {"classes": 4, "calibration": calibration, "reduction": "none", **law}
+            losses = functional.gbce(table[label].expand(len(drawn)), table[drawn], **options)
+            total = total + P[label] * (losses.mean() if q is None else q[drawn].prod(-1) @ losses)
         return total
 
-    minimum = pairs.gbce(P.log(), 2, calibration)
+    beta = 1 - calibration * (1 - 2 / 3)
+    minimum = pairs.gbce(P.log(), 2, calibration) if q is None else P.log() + math.log(beta / 2)
     assert jacobian(mean, minimum).abs().max() < 1e-12
     assert jacobian(mean, minimum + torch.eye(4)[0]).abs().max() > 1e-3
 
@@ -84,9 +87,8 @@ def test_gbce_without_calibration_is_binary_nce() -> None:
     given = scores()[:, 0], scores()[:, 1:]
     options: dict[str, Any] = {"log_q": torch.tensor([-1.0, -2, -3]), "positive_log_q": torch.full((3,), -2.0)}
     options["hits"] = torch.eye(3, dtype=torch.bool)
-    assert torch.equal(
-        functional.gbce(*given, classes=9, calibration=0, **options), functional.binary_nce(*given, **options)
-    )
+    binary = functional.binary_nce(*given, **options)
+    assert torch.equal(functional.gbce(*given, classes=9, calibration=0, **options), binary)
 
 
 def test_a_candidate_that_cannot_be_costs_nothing_and_has_no_gradient() -> None:
@@ -115,10 +117,7 @@ def test_scale_and_bias_are_learned_and_said() -> None:
     ("call", "message"),
     [
         (lambda: functional.sigmoid_pairs(scores(), [0, 1]), "there must be one for each of 4 columns"),
-        (
-            lambda: functional.sigmoid_pairs(scores(), range(4), logit_bias=math.inf),
-            "logit_bias is inf; it must be a finite",
-        ),
+        (lambda: functional.sigmoid_pairs(scores(), range(4), logit_bias=math.inf), "logit_bias is inf; it must be"),
         (lambda: nn.SigmoidPairs(logit_bias=10**400), "logit_bias is 1000.*; it must be a finite"),
         (lambda: functional.sigmoid_pairs(scores(), range(4), logit_bias=torch.zeros(2)), "it must be one number"),
         (lambda: functional.sigmoid_pairs(scores(), range(4), log_q=torch.ones(4)), "must hold logarithms"),

@@ -34,12 +34,8 @@ def test_towers_of_lightning_beat_popularity() -> None:
     torch.manual_seed(0)
     towers = printed("Towers")(20, log_q)
     pairs = torch.utils.data.TensorDataset(user, item)
-    quiet = {
-        "logger": False,
-        "enable_checkpointing": False,
-        "enable_progress_bar": False,
-        "enable_model_summary": False,
-    }
+    named = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+    quiet: Any = dict.fromkeys(named, False)
     batches = torch.utils.data.DataLoader(pairs, batch_size=128, shuffle=True)
     lightning.Trainer(max_epochs=5, accelerator="cpu", **quiet).fit(towers, batches)
     with torch.no_grad():

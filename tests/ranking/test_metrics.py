@@ -218,7 +218,7 @@ GOOD = torch.zeros(2, 3), torch.tensor([[True, False, False], [False, True, True
         (torch.zeros(3), GOOD[1], r"scores must be real numbers \[B, L\], got torch.float32 of shape \(3,\)"),
         (torch.zeros(2, 3, dtype=torch.bool), GOOD[1], "scores must be real numbers"),
         (GOOD[0].to(torch.float8_e5m2), GOOD[1], "scores is torch.float8_e5m2, which torch does not sort"),
-        (GOOD[0], GOOD[1][:, :2], r"relevant must be bool of the scores' shape \(2, 3\), got torch.bool of \(2, 2\)"),
+        (GOOD[0], GOOD[1][:, :2], r"the scores' shape \(2, 3\), got \(2, 2\); numbers of items go into ranking.Labels"),
         (GOOD[0], 2 * GOOD[1].long(), "relevant must be bool of the scores' shape .*, got torch.int64"),
         (torch.zeros(2, 0), torch.zeros(2, 0, dtype=torch.bool), "the lists have no items"),
     ],

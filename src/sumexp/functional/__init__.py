@@ -6,8 +6,8 @@ A *sampled* loss never sees all L logits:
 
     loss(positive_logits[B], negative_logits[B, m], *, log_q, positive_log_q, correct, weights, hits, reduction)
 
-``log_q`` has one meaning everywhere: the log probability of a draw of a class. ``correct`` says from which logits it
-is subtracted:
+``log_q`` has one meaning everywhere: the log probability of a draw of a class. (A density may exceed 1: subtract its
+logarithm from the logits yourself.) ``correct`` says from which logits log q is subtracted:
 
 - ``all``, the default: all logits, the positive's too (``positive_log_q`` where it is not among the columns);
 - ``negatives``: the negatives' logits alone;

@@ -53,8 +53,10 @@ def in_batch(
     Further columns drawn from the *same* distribution, as those of other devices, change nothing in this. If they come
     from another distribution u, use the log probability of the mixture in *every* column, for B in-batch and E further
     ones :math:`q = \frac{(B-1)\pi + E u}{B-1+E}` (``samplers.Mixture``). That is exact if each negative picks its
-    distribution at random, and nearly so for fixed numbers of both. Hard negatives have no known distribution, and no
-    correction is known for them.
+    distribution at random, and nearly so for fixed numbers of both. Hard negatives that a miner finds from the row
+    alone are such columns too, with a q for each row, [B, B + E]: E u is 1 at each of the row's own and, where all rows
+    share them, B - 1 times the share of examples that have the class among theirs. No correction is known for those
+    picked among the columns by their scores.
 
     With several ``positives`` :math:`P_i` of a row, its own column always among them, the loss is the mean over them of
     their softmax cross entropies, each among all columns:
@@ -81,7 +83,7 @@ def in_batch(
     Args:
         scores: [B, B + E] of examples and candidates, the examples' own on the diagonal; finite, or -inf off the
             diagonal for a candidate that cannot be.
-        ids: [B + E] whole numbers, the classes of the columns.
+        ids: [B + E] whole numbers, the classes of the columns: negative ones too, padding is for ``nn.InBatchSoftmax``.
         log_q: [B + E] log probability of a draw of each column's class, or [B, B + E] where it differs by row (laws of
             segments, or of a user's own catalogue); a constant: no gradient flows into it. It may be left out with
             ``correct="none"`` alone.
@@ -348,8 +350,8 @@ def _check_loss(
     row_log_q: Tensor | None = None,
     marks: Tensor | None = None,
 ) -> None:
-    """Refuse an infinite loss and laws above 1 by what is wrong with the arguments; one transfer reads all."""
-    largest = [law.max() for law in (log_q, row_log_q) if law is not None]
+    """Refuse an infinite loss and laws that are no logarithms, by what is wrong; one transfer reads all."""
+    largest = [torch.where(law.min() > 0, math.inf, law.max()) for law in (log_q, row_log_q) if law is not None]
     worst, *likeliest = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *largest)
     if not worst < math.inf or any(not each <= 1e-6 for each in likeliest):
         raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, marks))

@@ -29,6 +29,9 @@ def cached(encode: Callable[..., Tensor], *inputs: Tensor, chunk_size: int) -> T
     torch's own generators on the CPU and the device, so that the gradient is that of the loss; but a chunk draws other
     numbers than a whole batch would. Batch normalisation takes the statistics of chunks, and counts each twice.
 
+    Under ``DistributedDataParallel`` call this inside the ``forward`` of the wrapped model, which returns the loss.
+    Outside, gradients of a chunk encoded by ``ddp.module`` stay those of one process, without a word.
+
     Args:
         encode: of a chunk of each input to vectors [b, d].
         inputs: [B, ...] each.

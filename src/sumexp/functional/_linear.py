@@ -114,9 +114,9 @@ def linear_cross_entropy(
     Args:
         hidden: [B, d] vectors of the examples.
         weight: [L, d] vectors of the classes.
-        labels: [B] each example's class.
+        labels: [B] each example's class; of padded sequences give ``hidden[labels != -100]`` and its labels.
         class_bias: [L] or [L, 1], a number of each class.
-        log_q: [L] subtracted from all scores, a constant.
+        log_q: [L] subtracted from all scores, a constant. Perplexity needs none, after sampled training neither.
         temperature: T > 0, a number or a learnable tensor of one element.
         normalize: whether vectors are divided by their lengths, so that products are cosines.
         reduction: ``mean``, ``sum`` or ``none``.
@@ -390,7 +390,8 @@ def _check(
     if not __debug__ or not loss.numel():
         return
     laws = {name: law for name, law in laws.items() if law is not None and law.numel()}
-    worst, *likeliest = checks.read(loss.detach().max(), *(law.max() for law in laws.values()))
+    largest = [torch.where(law.min() > 0, math.inf, law.max()) for law in laws.values()]
+    worst, *likeliest = checks.read(loss.detach().max(), *largest)
     if not worst < math.inf or any(not most <= 1e-6 for most in likeliest):
         for name, law in laws.items():
             if fault := law_fault(name, law):

@@ -44,7 +44,7 @@ def sigmoid_pairs(
 
     The minimum is :math:`f/T + b = \log\frac{P(x,y)}{P(x)P(y)} - \log(B-1)`, and with :math:`\log q` subtracted
     :math:`f/T + b = \log P(y\mid x) - \log(B-1)` (:func:`sumexp.nce.pairs.sigmoid_pairs`); B - 1 counts further columns
-    too. So the best constant to start at is :math:`b=-\log(B-1)`; the published start is b = -10, T = 1/10.
+    too. So without log q the best constant to start at is :math:`b=-\log(B-1)`; the published one is b = -10, T = 1/10.
 
     >>> functional.sigmoid_pairs(torch.tensor([[2.0, 0.0], [0.0, 2.0]]), [5, 8])  # log(1 + e^-2) + log 2
     tensor(0.8201)
@@ -124,7 +124,8 @@ def gbce(
     For negatives drawn uniformly from the other classes the minimum is
     :math:`f = \operatorname{logit}P(y\mid x) + \log(\beta/\alpha)` (:func:`sumexp.nce.pairs.gbce`): with t = 1 the
     sigmoid is the probability, with t = 0 it is that of :func:`binary_nce`; the order of the classes is the same for
-    every t. The public code divides by m + 1.
+    every t. For draws of any law q, hits kept and :math:`\log q` subtracted, it is :math:`f=\log P+\log(\beta/m)`: no t
+    makes the sigmoid the probability. The public code divides by m + 1.
 
     >>> functional.gbce(torch.tensor([2.0]), torch.tensor([[0.0, -1.0]]), classes=5, calibration=1.0)
     tensor(1.0699)

@@ -172,7 +172,7 @@ class SigmoidPairs(Tempered):
 
     Args:
         hits: ``keep`` accidental hits as false pairs, or ``mask`` them.
-        logit_bias: b, a number or a tensor of one; for a batch of B the best constant is :math:`-\log(B-1)`.
+        logit_bias: b, a number or a tensor of one; for a batch of B without log q best at :math:`-\log(B-1)`.
         learn_logit_bias: whether b is a parameter.
         temperature, learn_temperature, ignore_index, reduction, device, dtype: as :class:`InBatchSoftmax` has them.
 

@@ -21,6 +21,7 @@ class SampledOutput(nn.Embedding):
 
     With ``normalize=True`` h and :math:`v_y` are divided by their lengths, so that the product is a cosine; of the
     table only the rows that are read. A cosine is bounded: give it a temperature, and a bias where frequencies count.
+    ``output.weight = embedding.weight`` ties the table to an embedding's.
 
     >>> output = nn.SampledOutput(8, 1000)
     >>> positive, negative = output(torch.zeros(4, 8), [1, 7, 7, 999], torch.arange(50))

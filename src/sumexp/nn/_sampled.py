@@ -37,8 +37,7 @@ class SampledSoftmax(Tempered):
     >>> layer.logits(torch.zeros(4, 8)).shape
     torch.Size([4, 1000])
 
-    Where frequencies count, start ``output.bias`` at :math:`\log q`, as the example of
-    :func:`sumexp.functional.in_batch` starts its numbers.
+    Where frequencies count, start ``output.bias`` at :math:`T\log q`, so that the first logits are near :math:`\log q`.
 
     Args:
         features: length d of the hidden vectors.

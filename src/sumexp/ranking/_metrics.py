@@ -537,8 +537,9 @@ class _Given:
             elif not binary:
                 _note_gains(faults, right)
                 return right
-        if called == "gains" and right.shape != scores.shape:
-            raise ValueError(f"gains must have the scores' shape {tuple(scores.shape)}, got {tuple(right.shape)}")
+        if right.shape != scores.shape:
+            shapes = f"{called} must have the scores' shape {tuple(scores.shape)}, got {tuple(right.shape)}"
+            raise ValueError(f"{shapes}; numbers of items go into ranking.Labels, a list for each row")
         check_bool(called, right, scores)
         return self._kept_of(right)
 

@@ -97,8 +97,8 @@ def unigram(counts: checks.Values, power: float = 0.75) -> Categorical:
 
     Args:
         counts: [L] how often each class occurs; a class of count 0 is never drawn.
-        power: any finite exponent. 0 is uniform over the classes that occur, and a negative one draws rare classes more
-            often than frequent ones, as Caselles-Dupré et al. (2018) found best for some recommendations.
+        power: any finite exponent. 1 is the law of in-batch columns, 0 uniform over the classes that occur; a negative
+            one draws rare classes more often, as Caselles-Dupré et al. (2018) found best for some recommendations.
 
     Raises:
         ValueError: if a count is negative, NaN or infinite, all are 0, or the power is not finite.

@@ -67,11 +67,13 @@ def draw(
     >>> drawn.ids.shape, drawn.log_q.shape, drawn.hits.any()
     (torch.Size([2, 10]), torch.Size([2, 10]), tensor(False))
 
-    A user's history stays out of the negatives, and ``log_q`` is that of the classes left:
+    A user's history stays out of the negatives, and ``log_q`` is that of the classes left; so must the label's be:
 
-    >>> drawn = samplers.draw(samplers.Uniform(4), [3], 10, exclude=[[0, 1, -1]])
-    >>> set(drawn.ids.flatten().tolist()) <= {2, 3}, drawn.log_q[0, 0].exp()
-    (True, tensor(0.5000, dtype=torch.float64))
+    >>> law, labels = samplers.Uniform(4), [3]
+    >>> drawn = samplers.draw(law, labels, 10, exclude=[[0, 1, -1]])
+    >>> positive_log_q = law.log_prob(labels) + (drawn.log_q - law.log_prob(drawn.ids))[..., 0]
+    >>> set(drawn.ids.flatten().tolist()) <= {2, 3}, drawn.log_q[0, 0].exp(), positive_log_q.exp()
+    (True, tensor(0.5000, dtype=torch.float64), tensor([0.5000], dtype=torch.float64))
 
     Args:
         sampler: the law q.
@@ -80,9 +82,9 @@ def draw(
         hits: the rule.
         exclude: [B, H] or [B, T, H] classes that are no negatives of an example, padded by -1, as the items of its
             history; or lists or sets of them, marks [B, L], a sparse matrix, or ``ranking.Labels``. They are never
-            drawn; among ``shared`` negatives they are marked in ``hits`` and ``log_q`` stays q. The theorem of
-            subtracting :math:`\log q` from all logits does not cover them: what the model learns about classes that an
-            example excludes comes from other examples alone.
+            drawn; among ``shared`` negatives they are marked in ``hits``, and all of ``log_q`` stays q. Subtracting
+            :math:`\log q` from all logits is then right for the classes left, if the label is one of them: what the
+            model learns about classes that an example excludes comes from other examples alone.
         shared: draw m negatives once for the whole batch.
         generator: source of randomness, on the sampler's device.
 
@@ -366,9 +368,9 @@ def within_batch(
     if labels.shape[0] < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     column = labels.unsqueeze(-1)
-    least, most = checks.read(*prior[labels].aminmax())
-    if not (least > -math.inf and most <= 1e-6):
-        wrong = int(labels[~((prior[labels] > -math.inf) & (prior[labels] <= 1e-6))][0])
+    fits = (prior[labels] > -math.inf) & (prior[labels] <= torch.where(prior[labels].min() > 0, 0.0, 1e-6))
+    if not checks.read(fits.all(), default=1.0)[0]:
+        wrong = int(labels[~fits][0])
         raise ValueError(
             f"log_prior is {prior[wrong].item()!r} for label {wrong}, which is in the batch; log_prior must hold "
             "logarithms of probabilities, positive for every class that can occur (count them all, or counts + 1)"
