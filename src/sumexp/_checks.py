@@ -220,6 +220,11 @@ def logs(name: str, values: Values) -> Tensor:
     return given.to(torch.promote_types(given.dtype, torch.float32))
 
 
+def above_one(law: Tensor) -> Tensor:
+    """Where a log law is above 0: beyond rounding, or everywhere, as probabilities below 1e-6 in place of logs are."""
+    return (law > 1e-6) | (law > 1e-12).all()
+
+
 def together(**values: Tensor) -> None:
     """Check that tensors broadcast."""
     try:

@@ -241,6 +241,8 @@ def test_log_q_that_is_missing_or_no_law_is_named(loss: Loss) -> None:
             loss(positive, negative, log_q=log_q, positive_log_q=wrong)
         if wrong.shape != (3,):
             assert loss(positive, negative, log_q=log_q, positive_log_q=wrong, correct="importance").isfinite()
+    alone = double(4e-17, 4e-17)  # the rounded logarithm of 1: a history leaves each example one class
+    assert loss(positive, negative, log_q=alone[:, None], positive_log_q=alone).isfinite()
 
 
 @every_loss

@@ -149,7 +149,7 @@ def _law(name: str, log_q: checks.Values, shape: torch.Size, device: torch.devic
     law = checks.onto(checks.reals(name, log_q), device)
     check_shape(name, law, shape)
     law = for_sums(law.detach())
-    return law.masked_fill((law > 1e-6) | (law > 0).all(), math.nan)
+    return law.masked_fill(checks.above_one(law), math.nan)
 
 
 def _check_given(log_q: checks.Values | None, positive_log_q: checks.Values | None, correct: Correct) -> None:
@@ -225,7 +225,7 @@ def _explain(
 
 def law_fault(name: str, law: Tensor, kind: str = "column", ids: Tensor | None = None) -> str | None:
     """What is wrong with a log law of columns, or of ids: its first value that is above 0, NaN or -inf."""
-    for at in (~(law <= 1e-6) | (law > 0) & (law.min() >= 0)).nonzero().tolist()[:1]:
+    for at in (checks.above_one(law) | law.isnan()).nonzero().tolist()[:1]:
         place = f" at {at[0] if len(at) == 1 else tuple(at)}" if at else ""
         return f"{name} must hold logarithms of probabilities, got {law[tuple(at)].item()!r}{place}"
     for at in (law == -math.inf).nonzero().tolist()[:1]:

@@ -390,9 +390,8 @@ def _check(
     if not __debug__ or not loss.numel():
         return
     laws = {name: law for name, law in laws.items() if law is not None and law.numel()}
-    largest = [torch.where(law.min() > 0, math.inf, law.max()) for law in laws.values()]
-    worst, *likeliest = checks.read(loss.detach().max(), *largest)
-    if not worst < math.inf or any(not most <= 1e-6 for most in likeliest):
+    worst, *wrong = checks.read(loss.detach().max(), *(checks.above_one(law).any() for law in laws.values()))
+    if not worst < math.inf or any(wrong):
         for name, law in laws.items():
             if fault := law_fault(name, law):
                 raise ValueError(fault)

@@ -368,7 +368,7 @@ def within_batch(
     if labels.shape[0] < 2:
         raise ValueError(f"a batch of {len(labels)} has no other labels to take negatives from")
     column = labels.unsqueeze(-1)
-    fits = (prior[labels] > -math.inf) & (prior[labels] <= torch.where(prior[labels].min() > 0, 0.0, 1e-6))
+    fits = (prior[labels] > -math.inf) & ~checks.above_one(prior[labels])
     if not checks.read(fits.all(), default=1.0)[0]:
         wrong = int(labels[~fits][0])
         raise ValueError(
