@@ -386,12 +386,12 @@ def _views(
 def _check(
     loss: Tensor, given: dict[str, Tensor], bias: Tensor | None = None, labels: Tensor | None = None, **laws: Any
 ) -> None:
-    """Refuse an infinite loss and laws above 1; one transfer reads all."""
+    """Refuse an infinite loss and laws that are no logarithms; one transfer reads all."""
     if not __debug__ or not loss.numel():
         return
     laws = {name: law for name, law in laws.items() if law is not None and law.numel()}
-    worst, *wrong = checks.read(loss.detach().max(), *(checks.above_one(law).any() for law in laws.values()))
-    if not worst < math.inf or any(wrong):
+    worst, *above = checks.read(loss.detach().max(), *(checks.above_one(law).any() for law in laws.values()))
+    if not worst < math.inf or any(above):
         for name, law in laws.items():
             if fault := law_fault(name, law):
                 raise ValueError(fault)
