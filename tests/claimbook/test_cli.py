@@ -38,12 +38,11 @@ def test_an_error_of_input_is_one_line() -> None:
     assert "baias" in line
 
 
-NUMBERS = errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EFBIG, errno.EPERM, errno.EIO, errno.ELOOP
-REFUSALS = [OSError(number, os.strerror(number)) for number in NUMBERS]
-REFUSALS += [shutil.Error([("a", "b", "[Errno 28] No space left on device")])]
+NUMBERS = errno.ENOSPC, errno.EACCES, errno.ENOTDIR, errno.EFBIG, errno.EPERM, errno.ELOOP, errno.ENOLCK
+IN_WORDS = shutil.Error([("a", "b", "[Errno 28] No space left on device")])
 
 
-@pytest.mark.parametrize("error", REFUSALS)
+@pytest.mark.parametrize("error", [IN_WORDS, *(OSError(number, os.strerror(number)) for number in NUMBERS)])
 def test_what_the_disk_refuses_is_one_line_that_says_what_to_do(
     error: OSError, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
