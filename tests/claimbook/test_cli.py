@@ -103,7 +103,7 @@ def test_a_command_outside_the_project_says_so(
     monkeypatch.chdir(tmp_path)
     error = CliRunner().invoke(app, arguments).exception
     assert isinstance(error, BookError)
-    assert re.match(r"no _toc.yml here|claims: no claims/|no notebook 'bias' in", str(error))
+    assert re.match(r"no _toc.yml here|claims: no claims/|no notebook 'bias' in .*project's root", str(error))
 
 
 @pytest.mark.parametrize("runs", ["0", "-3"])
