@@ -6,7 +6,7 @@ checked by computing some of them again.
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
@@ -136,10 +136,10 @@ def write(grid: str, profile: str, device: str) -> int:
     return len(lines)
 
 
-def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, float, bool]]:
+def check(grid: str, device: str, store: Store, count: int) -> Iterator[tuple[str, float, bool]]:
     """Compute ``count`` runs of a grid again, the shortest of each task first; how far each moved, and if too far.
 
-    The result is noted in the file if all agree. Raises `BookError` if the grid has no file, or no data are here.
+    At the end it is noted in the file if all agree. Raises `BookError` if the grid has no file, or no data are here.
     """
     if not bundled.record(grid)["runs"]:
         raise BookError(f"no runs of the grid {grid} come with the book; there are: {', '.join(bundled.grids())}")
@@ -152,13 +152,13 @@ def check(grid: str, device: str, store: Store, count: int) -> list[tuple[str, f
         again = run(job, device, store)
         moved = _moved(bundle, again.metrics, job.condense(again.arrays))
         agrees = moved <= (METRICS if again.metrics else NUMBERS)  # NaN does not
-        moves.append((f"{job.name} {bundle.key[:12]}", moved, not agrees))
+        moves.append(moved if agrees else np.nan)
         codes[job.name] = bundled.code(job.name)
-    if not any(far for *_, far in moves) and codes.keys() == {job.name for job, _ in both}:
-        about = {"code": codes, "runs": len(moves), "difference": max(moved for _, moved, _ in moves)}
+        yield f"{job.name} {bundle.key[:12]}", moved, not agrees
+    if not np.isnan(moves).any() and codes.keys() == {job.name for job, _ in both}:
+        about = {"code": codes, "runs": len(moves), "difference": max(moves)}
         date = datetime.now(UTC).date().isoformat()
         bundled.add_check(grid, about | {"date": date, "device": device_name(device)})
-    return moves
 
 
 def _shortest(both: Sequence[tuple[Job, bundled.Bundled]], count: int) -> list[tuple[Job, bundled.Bundled]]:

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib import rc_context
 
 from sumexp._command import main as sumexp
-from sumexp.audit import AuditError, audit, inputs
+from sumexp.audit import AuditError, _report, audit, inputs
 from sumexp.audit._command import main, parser
 from sumexp.audit._report import write
 from sumexp.audit.inputs import counts
@@ -74,6 +75,8 @@ def test_the_page_stands_alone(tmp_path: Path) -> None:
     result = audit(COUNTS, weights="importance", hits="mask", m=16)
     data, html = write(result, tmp_path / "r.html")
     text = html.read_text()
+    with rc_context({"axes.labelcolor": "white", "text.usetex": True}):  # of a user's matplotlibrc
+        assert write(result, html)[1].read_text() == text
 
     assert set(re.findall(r'\s(?:href|src)="([^"#]*)"', text)) == {"./r.json"}
     assert text.count("<svg ") == text.count("<figcaption>") == 1
@@ -96,14 +99,15 @@ def test_the_lines_that_pages_show_are_lines_of_the_command(page: str) -> None:
         parser().parse_args(shlex.split(line, comments=True)[1:])
 
 
-def test_no_report_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("failing", [(Path, "replace", OSError), (_report, "_figure", ValueError)])
+def test_no_report_is_half_written(failing: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = audit(COUNTS, weights="relative", m=16)
 
-    def fail(self: Path, target: Path) -> None:
-        raise OSError("no space left")
+    def fail(*_: object) -> None:
+        raise failing[-1]("no space left, or no backend")
 
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(AuditError, match="no space left"):
+    monkeypatch.setattr(*failing[:2], fail)
+    with pytest.raises(AuditError, match=r"the report cannot be .*: no space left, or no backend"):
         write(result, tmp_path / "r.html")
     assert list(tmp_path.iterdir()) == []
 

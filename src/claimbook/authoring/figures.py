@@ -63,7 +63,7 @@ _STYLE: Any = {
     "lines.linewidth": 2.0,
     "legend.frameon": False,
 }
-plt.rcParams.update(_STYLE)
+plt.style.use(["default", _STYLE])  # whatever the user's matplotlibrc says
 plt.switch_backend("agg")
 
 # Matplotlib's style sheet for ``*`` would reach the whole page; it leaves out a black fill, with which SVG begins.

@@ -19,7 +19,8 @@ def main() -> None:
         is_input = project.declared("datasets") and isinstance(error, project.module("datasets").DataError)
         message = f"error: {error}"
         if is_of_disk(error):
-            message += f"; free space (claimbook clean), or name another store than {default().root} by SUMEXP_STORE"
+            message += f"; free space (claimbook clean), or set SUMEXP_STORE ({default().root}) or TMPDIR to another "
+            message += "folder; build/ needs a copy of the book that you can write to"
         elif not (is_input or isinstance(error, BookError)):
             raise
         print(message, file=sys.stderr)

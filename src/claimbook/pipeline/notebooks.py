@@ -21,10 +21,13 @@ EXECUTED = "executed.ipynb"
 INJECTED = "injected-parameters"
 SURROUNDINGS = {
     **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(THREADS)),
+    **dict.fromkeys(("PYTHONOPTIMIZE", "PYTHONSTARTUP", "PYTHONWARNINGS", "PYTEST_ADDOPTS"), ""),  # as if unset
     "PYTHONHASHSEED": "0",
     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
 }
 """Environment variables fixed for every notebook: Python and libraries read them when they start."""
+SCRATCH = "IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_PATH", "JUPYTER_DATA_DIR"
+"""Folders of the user's settings and kernels, instead of which a notebook has an empty one."""
 
 
 def parameters(name: str, given: Iterable[str] = ()) -> dict[str, object]:
@@ -70,10 +73,10 @@ def run(name: str, values: Mapping[str, object], folder: Path, log: Path) -> Pro
     meter = Meter()
     ran: list[Any] = []
     # Not below the project: the path of a named socket has little room.
-    place = "/tmp" if Path("/tmp").is_dir() else None
+    place = "/tmp" if os.access("/tmp", os.W_OK) else None
     kernel = TemporaryDirectory(prefix="sumexp-kernel-", dir=place, ignore_cleanup_errors=True)
     with log.open("w", encoding="utf-8") as output, kernel as scratch:
-        os.environ |= SURROUNDINGS | dict.fromkeys(("IPYTHONDIR", "JUPYTER_RUNTIME_DIR"), scratch)
+        os.environ |= SURROUNDINGS | dict.fromkeys(SCRATCH, scratch)
         os.environ["SUMEXP_DECLARED_DATA"] = ",".join(data)
         try:
             _execute(source, values, ran, output, scratch)

@@ -118,7 +118,4 @@ def _put(source: Path, place: Path) -> None:
     """Copy a file or a folder to its place."""
     rmtree(place, ignore_errors=True)
     place.parent.mkdir(parents=True, exist_ok=True)
-    if source.is_dir():
-        copytree(source, place)
-    else:
-        copy2(source, place)
+    (copytree if source.is_dir() else copy2)(source, place)

@@ -35,11 +35,9 @@ def make() -> Path:
     """Print the pages in ``build/html``; returns the PDF, which appears whole or not at all."""
     files = [HTML / f"{name}.html" for name in pages_of(TOC) if not name.startswith(LEFT_OUT)]
     if missing := [str(file) for file in files if not file.exists()]:
-        raise BookError(f"no {', '.join(missing)}; build the book first: make book, or claimbook book")
+        raise BookError(f"no {missing[0]}; build the book first: make book, or claimbook book")
     if not (chromium := next(filter(None, map(shutil.which, BROWSERS)), None)):
-        raise BookError(
-            "no Chromium here to print the book with; install it: apt-get install chromium (Debian, Ubuntu)"
-        )
+        raise BookError("no Chromium here to print the book with; install it: apt-get install chromium (Debian)")
     joined, starts, part = PdfWriter(), {}, PDF.with_suffix(".part")
     with sync_playwright() as playwright, playwright.chromium.launch(executable_path=chromium) as browser:
         for file in files:

@@ -39,7 +39,7 @@ def source_path(name: str) -> Path:
     """The file of a notebook."""
     path = NOTEBOOKS / f"{name}.md"
     if not path.is_file():
-        known = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none"
+        known = ", ".join(sorted(file.stem for file in NOTEBOOKS.glob("*.md"))) or "none; run it in the project's root"
         raise BookError(f"no notebook {name!r} in {NOTEBOOKS}/; there are: {known}")
     return path
 

@@ -196,8 +196,9 @@ def _remove(path: Path) -> None:
 
 def is_of_disk(error: BaseException) -> bool:
     """Whether the system did not let a file be written or read; some errors have it in words only."""
-    numbers = errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.ENOTDIR
-    return isinstance(error, OSError) and any(os.strerror(number) in str(error) for number in numbers)
+    names = ["ENOSPC", "EDQUOT", "EFBIG", "EIO", "EROFS", "EACCES", "EPERM", "ENOTDIR", "ELOOP", "ENAMETOOLONG"]
+    names += ["ENOLCK", "EOPNOTSUPP", "ESTALE"]  # of network file systems
+    return isinstance(error, OSError) and any(os.strerror(getattr(errno, name)) in str(error) for name in names)
 
 
 def _is_there(path: Path) -> bool:

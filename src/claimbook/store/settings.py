@@ -23,9 +23,7 @@ def resolve_device(device: str, *, needed: bool = True) -> str:
     if cuda_available():
         return "cuda"
     if device == "cuda":
-        raise BookError(
-            "device is 'cuda', but torch finds no CUDA device; take cpu, or install a CUDA build (make TORCH=cuda)"
-        )
+        raise BookError("device is 'cuda', but torch finds no CUDA device; take cpu, or a CUDA build (make TORCH=cuda)")
     return "cpu"
 
 

@@ -56,6 +56,8 @@ def page(audit: Audit, json_name: str) -> str:
         raise AuditError(
             f"the report needs {error.name}, which is not installed; in a copy of the sources: pip install '.[audit]'"
         ) from error
+    except ValueError as error:  # such as a name in MPLBACKEND
+        raise AuditError(f"the report cannot be drawn: {error}") from error
     named = {"title": audit.scheme.title, "verdict": audit.verdict, "sentence": audit.sentence, "text": str(audit),
              "advice": audit.change or "change nothing", "json": json_name}  # fmt: skip
     url = quote(json_name, errors="surrogateescape")
@@ -64,12 +66,12 @@ def page(audit: Audit, json_name: str) -> str:
 
 def _figure(audit: Audit) -> str:
     """Error by popularity, as SVG."""
-    from matplotlib import rc_context
+    from matplotlib import style
     from matplotlib.figure import Figure
 
     frequency, error, mass = (np.array(values) for values in zip(*audit.curve, strict=True))
     times = np.maximum(frequency * audit.labels, 1e-300)
-    with rc_context({"svg.hashsalt": "audit", "svg.fonttype": "none"}):
+    with style.context(["default", {"svg.hashsalt": "audit", "svg.fonttype": "none"}]):  # not as a matplotlibrc says
         figure = Figure((7.5, 3.4), layout="constrained")
         ax = figure.subplots()
         x, y = "times a class is a label", "score minus log P (nats)"

@@ -4,6 +4,7 @@ import io
 import re
 from collections.abc import Iterator
 from functools import cache, partial
+from importlib import reload
 from typing import Any
 from xml.etree import ElementTree
 
@@ -63,8 +64,11 @@ def test_palette_stands_out_from_white_and_from_dark(name: str) -> None:
     assert contrast(figures.PALETTE[name], DARK) >= 3
 
 
-def test_the_same_figure_gives_the_same_bytes() -> None:
-    assert figures.svg(picture(), "line", "A line.") == written()
+def test_the_same_figure_gives_the_same_bytes_whatever_a_matplotlibrc_says() -> None:
+    before = written()
+    plt.rcParams |= {"font.size": 20, "savefig.bbox": "tight", "svg.fonttype": "none"}
+    reload(figures)
+    assert figures.svg(picture(), "line", "A line.") == before
 
 
 def test_black_is_the_colour_of_the_text_and_the_paper_is_transparent() -> None:

@@ -12,7 +12,7 @@ from claimbook.pipeline import notebooks
 
 from .tiny import PARAMETERS, chapter
 
-FOLDERS = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR")
+FOLDERS = ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_PATH", "JUPYTER_DATA_DIR")
 MORE = "seed = 0\nrate = 0.5\nquick = False\nsizes = (1, 2)\n"
 
 
@@ -47,6 +47,7 @@ def test_a_notebook_sees_what_its_key_holds_and_its_own_folder(monkeypatch: pyte
     source = Path("notebooks/one.md")
     source.write_text(source.read_text().replace("---\n", "---\nsumexp: {data: [brown, omniglot]}\n", 1))
     fixed = {"PYTHONHASHSEED": "0", "SUMEXP_DECLARED_DATA": "brown,omniglot", "OMP_NUM_THREADS": "1"}
+    fixed |= dict.fromkeys(("PYTHONOPTIMIZE", "PYTHONSTARTUP", "PYTHONWARNINGS", "PYTEST_ADDOPTS"), "")
 
     def execute(source: Any, values: Any, ran: list[Any], log: Any, folder: str) -> None:
         assert {name: os.environ[name] for name in fixed} == fixed
