@@ -267,14 +267,11 @@ def test_the_symmetric_half_has_the_positives_of_the_columns() -> None:
     assert actual == pytest.approx((rows + columns).item() / 2, rel=1e-13)
 
 
-def test_a_positive_beyond_the_precision() -> None:
+def test_a_positive_beyond_the_precision_and_one_that_cannot_be() -> None:
     # In single precision e^-300 is 0: the mean of the cross entropies of the scores 0 and -300 is 150.
     scores = torch.tensor([[0.0, -300.0], [0.0, 0.0]])
     value = in_batch(scores, [0, 1], correct="none", positives=[[1], [-1]], reduction="none")
     assert value.tolist() == pytest.approx([150, log(2)])
-
-
-def test_a_positive_that_cannot_be_is_named() -> None:
     scores, log_q = batch()
     scores[0, 4] = -math.inf
     with pytest.raises(ValueError, match="the score of a positive is -inf"):
@@ -305,15 +302,12 @@ def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, **way: Any) -> fl
     return gradient.abs().max().item()
 
 
-def test_the_defaults_are_stationary_at_the_truth_and_the_other_ways_are_not() -> None:
+def test_the_defaults_are_stationary_at_the_truth_and_the_other_ways_or_a_wrong_mixture_are_not() -> None:
     assert slope(PRIOR, PRIOR, PRIOR, 0) < 1e-15
     assert slope(PRIOR, PRIOR, PRIOR, 0, hits="mask") > 0.01
     assert slope(PRIOR, PRIOR, PRIOR, 0, correct="negatives") > 0.01
     assert slope(PRIOR, PRIOR, PRIOR, 0, correct="none") > 0.01
-
-
-def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mixture() -> None:
-    assert slope(PRIOR, PRIOR, PRIOR, 1) < 1e-15
+    assert slope(PRIOR, PRIOR, PRIOR, 1) < 1e-15  # columns of the same law change nothing
     # Two in-batch negatives and a uniform one: (2 pi + u) / 3 in all columns, or each column's own law.
     mixture = (2 * PRIOR + UNIFORM) / 3
     mixed, by_column = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
