@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from sumexp._checks import first_order
 from sumexp.expectations._arrays import alike, light, namespace, tensor, zeros
 from sumexp.expectations._kernels import bend, decay, gain, growth, log1p_bend, shrink
-from sumexp.expectations._sums import SLIGHT, WHOLE, DirectSum, blocks
+from sumexp.expectations._sums import SLIGHT, WHOLE, DirectSum, blocks, refuse_transforms
 from sumexp.expectations.quadrature import Rule, places
 
 CERTAIN = -700.0
@@ -37,8 +37,8 @@ class Transform(NamedTuple):
 
 def apply(function: type[torch.autograd.Function], *arguments: object) -> tuple[Tensor, ...]:
     """``function.apply``, which torch leaves without types."""
-    outputs: tuple[Tensor, ...] = function.apply(*arguments)  # type: ignore[no-untyped-call]
-    return outputs
+    refuse_transforms(*arguments)
+    return cast(tuple[Tensor, ...], function.apply(*arguments))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -226,11 +226,7 @@ class WithoutReplacement(_OverClasses):
     """The sum over a uniform m-subset."""
 
     m: int
-
-    @property
-    def log_max(self) -> float:
-        """Logarithm of an upper bound of X."""
-        return math.log(self.m) + self.largest if self.m else -math.inf
+    log_max = WithReplacement.log_max
 
     @property
     def mean_value(self) -> Tensor:
