@@ -500,15 +500,12 @@ def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
         in_batch(arguments.pop("scores"), arguments.pop("ids"), **arguments)
 
 
-def test_an_empty_batch() -> None:
+def test_an_empty_batch_and_one_example_which_costs_nothing() -> None:
     empty, none = torch.zeros(0, 3, requires_grad=True), torch.zeros(3)
     assert in_batch(empty, [0, 1, 2], log_q=none, reduction="none").shape == (0,)
     in_batch(empty, [0, 1, 2], log_q=none, reduction="sum").backward()  # type: ignore[no-untyped-call]
     with pytest.raises(ValueError, match="the batch is empty"):
         in_batch(empty, [0, 1, 2], log_q=none)
-
-
-def test_a_batch_of_one_example_costs_nothing() -> None:
     score = torch.ones(1, 1, requires_grad=True)
     for options in ({}, {"hits": "mask"}, {"correct": "importance"}, {"label_smoothing": 0.1}, {"positives": [[1]]}):
         loss = in_batch(score, [3], log_q=[-1.0], **options)  # type: ignore[arg-type]

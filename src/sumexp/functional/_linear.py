@@ -239,7 +239,7 @@ class _Blocked(torch.autograd.Function):
         sums = _sums(queries, items, bias, halves)
         losses = torch.stack([most - positive + total.log() for most, total, positive in sums]).mean(0)
         if needed:
-            ctx.halves = [_Half(*(v.clone() if isinstance(v, Tensor) else v for v in half)) for half in halves]
+            ctx.halves = [_Half._make(v.clone() if isinstance(v, Tensor) else v for v in half) for half in halves]
             ctx.save_for_backward(queries, items, bias, *(part for most, total, _ in sums for part in (most, total)))
         return losses if weight is None else losses.sum() * weight
 
