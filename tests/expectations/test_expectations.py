@@ -130,7 +130,7 @@ def test_gradcheck_of_every_scheme(make: Callable[..., expectations.Law]) -> Non
     assert torch.autograd.gradcheck(again, inputs, eps=1e-5, atol=1e-8, rtol=1e-6)
 
 
-def test_second_derivatives_are_refused() -> None:
+def test_second_derivatives_forward_mode_and_edited_laws_are_refused() -> None:
     """The gradient would count as a constant: a penalty on it would have a wrong gradient without a word."""
     log_x = torch.zeros(3, requires_grad=True)
     laws = (
@@ -145,6 +145,11 @@ def test_second_derivatives_are_refused() -> None:
             torch.autograd.grad(expectations.expect(law).loss, log_x, torch.ones(1), is_grads_batched=True)
     with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="give all rows"):
         expectations.sampled_softmax(torch.autograd.forward_ad.make_dual(log_x.detach(), torch.ones(3)), 0, 2)
+    log_q = torch.full((3,), 1 / 3, dtype=torch.float64).log()
+    value = expectations.expect(expectations.with_replacement(log_x, 2, log_q)).loss
+    log_q.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.jacrev, torch.func.grad])

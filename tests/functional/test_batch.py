@@ -69,10 +69,7 @@ def test_by_hand() -> None:
     plain = [log(1 + exp((1 - 2) / 2)), log(1 + exp((0 - 3) / 2))]
     actual = in_batch(scores, ids, correct="none", temperature=2, reduction="none")
     assert actual.tolist() == pytest.approx(plain)
-
-
-def test_one_class_twice_by_hand() -> None:
-    # Kept it costs log 2, left out nothing: there is no other negative.
+    # One class twice: kept it costs log 2, left out nothing, as there is no other negative.
     scores, log_q = torch.zeros(2, 2), double(0.5, 0.5).log()
     assert in_batch(scores, [7, 7], log_q=log_q).item() == pytest.approx(log(2))
     assert in_batch(scores, [7, 7], log_q=log_q, hits="mask").item() == 0

@@ -67,11 +67,14 @@ def test_sampled_softmax_by_hand() -> None:
     assert both.item() == pytest.approx(log(1 + 3 * exp(-2) / (2 * 0.25) + 5 * exp(-1) / (2 * 0.5)), rel=1e-15)
 
 
-def test_info_nce_is_the_cross_entropy_over_the_candidates() -> None:
+def test_info_nce_is_the_cross_entropy_over_the_candidates_and_binary_nce_that_of_each() -> None:
     positive, negative = batch(5, 7)
     candidates = torch.cat([positive.unsqueeze(-1), negative], -1)
     expected = F.cross_entropy(candidates, torch.zeros(5, dtype=torch.int64))
     assert functional.info_nce(positive, negative).item() == pytest.approx(expected.item(), rel=1e-14)
+    of_true = F.binary_cross_entropy_with_logits(positive, torch.ones(5, dtype=torch.float64), reduction="none")
+    of_noise = F.binary_cross_entropy_with_logits(negative, torch.zeros(5, 7, dtype=torch.float64), reduction="none")
+    assert torch.allclose(functional.binary_nce(positive, negative, reduction="none"), of_true + of_noise.sum(-1))
 
 
 def test_one_matrix_of_scores_is_sent_to_in_batch() -> None:
@@ -81,13 +84,6 @@ def test_one_matrix_of_scores_is_sent_to_in_batch() -> None:
     for loss in SAMPLED.values():
         with pytest.raises(ValueError, match=r"positive_logits must .* goes to in_batch\(scores, ids\)"):
             loss(scores, torch.tensor([7, 2, 9]))
-
-
-def test_binary_nce_is_the_binary_cross_entropy_of_every_candidate() -> None:
-    positive, negative = batch(5, 7)
-    of_true = F.binary_cross_entropy_with_logits(positive, torch.ones(5, dtype=torch.float64), reduction="none")
-    of_noise = F.binary_cross_entropy_with_logits(negative, torch.zeros(5, 7, dtype=torch.float64), reduction="none")
-    assert torch.allclose(functional.binary_nce(positive, negative, reduction="none"), of_true + of_noise.sum(-1))
 
 
 def test_decoupled_margins_by_hand() -> None:

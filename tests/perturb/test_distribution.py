@@ -601,6 +601,9 @@ def test_rows_of_far_classes_by_rows_and_all_at_once(noise: Any, monkeypatch: py
     ):
         mapped = torch.func.vmap(torch.func.grad_and_value(call))(loc)
         torch.testing.assert_close(mapped, (slope, value), rtol=1e-9, atol=1e-9)
+    point = lambda p: torch.func.hessian(lambda t: kl_divergence(OneHotCategorical(p), PerturbArgmax(t, noise)))  # noqa: E731
+    hessians = point(vector(0.5, 0.5, 0))(vector(0, 1, -math.inf))[:2, :2], point(vector(0.5, 0.5))(vector(0, 1))
+    torch.testing.assert_close(*hessians)
 
 
 @pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Logistic(), Cauchy()], ids=str)

@@ -114,7 +114,7 @@ class _Mixture(torch.autograd.Function):
         if wanted.any():
             excess[:, first] = xp.where(wanted, sums.excess(rule, missing[:, first], log_one[:, first]), 0.0)
         ctx.sums, ctx.rule = sums, rule
-        ctx.save_for_backward(log_x, tensor(missing), tensor(log_one), near)
+        ctx.save_for_backward(log_x, log_q, tensor(missing), tensor(log_one), near)  # log q is read by the sums
         return tensor(m * log_one), tensor(m * excess), m * sums.mean
 
     @staticmethod
@@ -124,7 +124,7 @@ class _Mixture(torch.autograd.Function):
         if not ctx.m:
             none = [None if value is None else torch.zeros_like(value) for value in ctx.saved_tensors]
             return *none, None, None, None, None
-        log_x, *saved = ctx.saved_tensors
+        log_x, _, *saved = ctx.saved_tensors
         given = light(*saved, g_value, g_excess, count=g_value.numel())
         sums, rule, (missing, log_one, near, per_value, per_excess) = ctx.sums, ctx.rule, given
         xp, q, gone = namespace(missing), sums.probabilities(), missing >= 0.5
