@@ -80,6 +80,11 @@ def has_tangent(*values: object) -> bool:
     return any(unpack_dual(each).tangent is not None for each in values if isinstance(each, Tensor))  # type: ignore[no-untyped-call]
 
 
+def is_differentiated(value: Tensor) -> bool:
+    """Whether a derivative in it is taken, backward or in forward mode."""
+    return (value.requires_grad and torch.is_grad_enabled()) or has_tangent(value)
+
+
 def is_captured(values: Tensor) -> bool:
     """Whether operations on a tensor go into a CUDA graph, so that the host can read none of its numbers."""
     return values.is_cuda and torch.cuda.is_current_stream_capturing()

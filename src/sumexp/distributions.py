@@ -22,7 +22,7 @@ from torch.distributions import (
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from sumexp._checks import double, is_traced, is_transformed, onto, source, together, wide
+from sumexp._checks import double, is_differentiated, is_traced, is_transformed, onto, source, together, wide
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _rare as rare
 from sumexp.perturb import argmax, batched, softmax
@@ -454,7 +454,7 @@ class PerturbArgmax(_Perturbed):
         if not _is_batched(self):
             return onto(_exact_log_probabilities(self.loc, self.noise, asked), self.loc.device)
         alike = self.loc.reshape(-1, self.event_shape[0])[:1]
-        if self.loc.numel() > alike.numel() and not self.loc.requires_grad and bool((self.loc == alike).all()):
+        if self.loc.numel() > alike.numel() and not is_differentiated(self.loc) and bool((self.loc == alike).all()):
             # A prior: one row stands for all.
             prior = PerturbArgmax(alike, self.noise, validate_args=False)
             log_p = prior._log_probabilities(asked.reshape(-1, self.event_shape[0]).any(0, keepdim=True))[0]
@@ -619,14 +619,16 @@ def _between_softmaxes(first: _Relaxed, second: _Relaxed) -> Tensor:
         return (((d - 1) * (ratio - 1 - ratio.log()) + apart) / 2).to(first.loc)
     tensors = any(isinstance(law._tau, Tensor) for law in (first, second))
     alike = bool((taus[0] == taus[1]).all()) if tensors else first._tau == second._tau
-    same = alike and noises[0].reduced.scale == noises[1].reduced.scale
+    lone = first.temperature is not second.temperature and any(map(is_differentiated, taus))
+    same = alike and not lone and noises[0].reduced.scale == noises[1].reduced.scale
     if all(isinstance(noise, Gumbel) for noise in noises) and same:
         delta = (theta - other) / noises[0].reduced.scale
         total = _mean_log_sum(-delta) - torch.digamma(torch.tensor(d, dtype=torch.float64, device=theta.device))
         return (delta.sum(-1) + d * total).to(first.loc)
     raise NotImplementedError(
         "KL between relaxed draws is closed between Gaussian noises, and between Gumbel noises of one scale and one "
-        f"temperature, not between {first.noise} at {first.temperature} and {second.noise} at {second.temperature}"
+        "temperature (if learned, one tensor in both), not between "
+        f"{first.noise} at {first.temperature} and {second.noise} at {second.temperature}"
     )
 
 

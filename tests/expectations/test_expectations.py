@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mpmath import mp, mpf
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
 
 from sumexp import expectations
 from sumexp.expectations import _kernels as kernels
@@ -125,10 +126,11 @@ def test_gradcheck_of_every_scheme(make: Callable[..., expectations.Law]) -> Non
     log_x = torch.stack([logits("mixed", 2.0), logits("spike", 3.0)])
     # 0.5 at most, so that the numerical derivative stays among probabilities.
     inputs = tuple(tensor.requires_grad_() for tensor in (log_x, proposal(), inclusions() + math.log(0.5)))
-    assert torch.autograd.gradcheck(six, inputs, eps=1e-5, atol=1e-8, rtol=1e-6)
+    again = lambda *tensors: checkpoint(six, *tensors, use_reentrant=False)  # noqa: E731
+    assert torch.autograd.gradcheck(again, inputs, eps=1e-5, atol=1e-8, rtol=1e-6)
 
 
-def test_second_derivatives_are_refused() -> None:
+def test_second_derivatives_forward_mode_and_edited_laws_are_refused() -> None:
     """The gradient would count as a constant: a penalty on it would have a wrong gradient without a word."""
     log_x = torch.zeros(3, requires_grad=True)
     laws = (
@@ -141,6 +143,13 @@ def test_second_derivatives_are_refused() -> None:
             torch.autograd.grad(expectations.expect(law).loss, log_x, create_graph=True)
         with pytest.raises(NotImplementedError, match="one at a time here: leave out is_grads_batched"):
             torch.autograd.grad(expectations.expect(law).loss, log_x, torch.ones(1), is_grads_batched=True)
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(NotImplementedError, match="give all rows"):
+        expectations.sampled_softmax(torch.autograd.forward_ad.make_dual(log_x.detach(), torch.ones(3)), 0, 2)
+    log_q = torch.full((3,), 1 / 3, dtype=torch.float64).log()
+    value = expectations.expect(expectations.with_replacement(log_x, 2, log_q)).loss
+    log_q.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        value.backward()
 
 
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.jacrev, torch.func.grad])
@@ -150,6 +159,7 @@ def test_transforms_are_refused(transform: Callable[..., Any]) -> None:
         lambda x: expectations.expect(expectations.without_replacement(x, 2)),
         lambda x: expectations.expect(expectations.independent(x, torch.full((3,), -1.0))),
         lambda x: expectations.sampled_softmax(x, 0, 2),
+        lambda x: expectations.expect(expectations.laplace(lambda u: -u.exp() * x.sum(), 0.0)),
     ]
     for law in laws:
         with pytest.raises(NotImplementedError, match=r"give all rows at once, \[B, L\], and differentiate by"):

@@ -69,10 +69,7 @@ def test_by_hand() -> None:
     plain = [log(1 + exp((1 - 2) / 2)), log(1 + exp((0 - 3) / 2))]
     actual = in_batch(scores, ids, correct="none", temperature=2, reduction="none")
     assert actual.tolist() == pytest.approx(plain)
-
-
-def test_one_class_twice_by_hand() -> None:
-    # Kept it costs log 2, left out nothing: there is no other negative.
+    # One class twice: kept it costs log 2, left out nothing, as there is no other negative.
     scores, log_q = torch.zeros(2, 2), double(0.5, 0.5).log()
     assert in_batch(scores, [7, 7], log_q=log_q).item() == pytest.approx(log(2))
     assert in_batch(scores, [7, 7], log_q=log_q, hits="mask").item() == 0
@@ -267,14 +264,11 @@ def test_the_symmetric_half_has_the_positives_of_the_columns() -> None:
     assert actual == pytest.approx((rows + columns).item() / 2, rel=1e-13)
 
 
-def test_a_positive_beyond_the_precision() -> None:
+def test_a_positive_beyond_the_precision_and_one_that_cannot_be() -> None:
     # In single precision e^-300 is 0: the mean of the cross entropies of the scores 0 and -300 is 150.
     scores = torch.tensor([[0.0, -300.0], [0.0, 0.0]])
     value = in_batch(scores, [0, 1], correct="none", positives=[[1], [-1]], reduction="none")
     assert value.tolist() == pytest.approx([150, log(2)])
-
-
-def test_a_positive_that_cannot_be_is_named() -> None:
     scores, log_q = batch()
     scores[0, 4] = -math.inf
     with pytest.raises(ValueError, match="the score of a positive is -inf"):
@@ -306,14 +300,11 @@ def slope(law: Tensor, further: Tensor, u: Tensor, extra: int, mined: Tensor | N
     return gradient.abs().max().item()
 
 
-def test_the_defaults_are_stationary_at_the_truth_and_the_other_ways_are_not() -> None:
+def test_the_defaults_are_stationary_at_the_truth_and_the_other_ways_or_a_wrong_mixture_are_not() -> None:
     assert slope(PRIOR, PRIOR, PRIOR, 0) < 1e-15
     for way in ("all, mask", "negatives, keep", "none"):
         assert slope(PRIOR, PRIOR, PRIOR, 0, **WAYS[way]) > 0.01
-
-
-def test_columns_of_the_same_law_change_nothing_and_those_of_another_want_the_mixture() -> None:
-    assert slope(PRIOR, PRIOR, PRIOR, 1) < 1e-15
+    assert slope(PRIOR, PRIOR, PRIOR, 1) < 1e-15  # columns of the same law change nothing
     # Two in-batch negatives and a uniform one: (2 pi + u) / 3 in all columns, or each column's own law.
     mixture = (2 * PRIOR + UNIFORM) / 3
     mixed, by_column = slope(mixture, mixture, UNIFORM, 1), slope(PRIOR, UNIFORM, UNIFORM, 1)
@@ -512,15 +503,12 @@ def test_bad_input_is_named(change: dict[str, Any], message: str) -> None:
         in_batch(arguments.pop("scores"), arguments.pop("ids"), **arguments)
 
 
-def test_an_empty_batch() -> None:
+def test_an_empty_batch_and_one_example_which_costs_nothing() -> None:
     empty, none = torch.zeros(0, 3, requires_grad=True), torch.zeros(3)
     assert in_batch(empty, [0, 1, 2], log_q=none, reduction="none").shape == (0,)
     in_batch(empty, [0, 1, 2], log_q=none, reduction="sum").backward()  # type: ignore[no-untyped-call]
     with pytest.raises(ValueError, match="the batch is empty"):
         in_batch(empty, [0, 1, 2], log_q=none)
-
-
-def test_a_batch_of_one_example_costs_nothing() -> None:
     score = torch.ones(1, 1, requires_grad=True)
     for options in ({}, {"hits": "mask"}, {"correct": "importance"}, {"label_smoothing": 0.1}, {"positives": [[1]]}):
         loss = in_batch(score, [3], log_q=[-1.0], **options)  # type: ignore[arg-type]

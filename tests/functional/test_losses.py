@@ -67,11 +67,14 @@ def test_sampled_softmax_by_hand() -> None:
     assert both.item() == pytest.approx(log(1 + 3 * exp(-2) / (2 * 0.25) + 5 * exp(-1) / (2 * 0.5)), rel=1e-15)
 
 
-def test_info_nce_is_the_cross_entropy_over_the_candidates() -> None:
+def test_info_nce_is_the_cross_entropy_over_the_candidates_and_binary_nce_that_of_each() -> None:
     positive, negative = batch(5, 7)
     candidates = torch.cat([positive.unsqueeze(-1), negative], -1)
     expected = F.cross_entropy(candidates, torch.zeros(5, dtype=torch.int64))
     assert functional.info_nce(positive, negative).item() == pytest.approx(expected.item(), rel=1e-14)
+    of_true = F.binary_cross_entropy_with_logits(positive, torch.ones(5, dtype=torch.float64), reduction="none")
+    of_noise = F.binary_cross_entropy_with_logits(negative, torch.zeros(5, 7, dtype=torch.float64), reduction="none")
+    assert torch.allclose(functional.binary_nce(positive, negative, reduction="none"), of_true + of_noise.sum(-1))
 
 
 def test_one_matrix_of_scores_is_sent_to_in_batch() -> None:
@@ -81,13 +84,6 @@ def test_one_matrix_of_scores_is_sent_to_in_batch() -> None:
     for loss in SAMPLED.values():
         with pytest.raises(ValueError, match=r"positive_logits must .* goes to in_batch\(scores, ids\)"):
             loss(scores, torch.tensor([7, 2, 9]))
-
-
-def test_binary_nce_is_the_binary_cross_entropy_of_every_candidate() -> None:
-    positive, negative = batch(5, 7)
-    of_true = F.binary_cross_entropy_with_logits(positive, torch.ones(5, dtype=torch.float64), reduction="none")
-    of_noise = F.binary_cross_entropy_with_logits(negative, torch.zeros(5, 7, dtype=torch.float64), reduction="none")
-    assert torch.allclose(functional.binary_nce(positive, negative, reduction="none"), of_true + of_noise.sum(-1))
 
 
 def test_decoupled_margins_by_hand() -> None:
@@ -104,11 +100,13 @@ def test_logistic_margins_keep_what_float64_holds() -> None:
     assert value.item() - 25 == pytest.approx(math.log1p(exp(-30)) + math.log1p(exp(-25)), rel=1e-3)
 
 
-def test_hinge_by_hand() -> None:
+def test_hinge_by_hand_takes_no_weights() -> None:
     rows = [double(0, 1.5), double(0, 5), double(-9, -9), double(0, 1e17)]
     positive, negative = double(2, 2, 2, 1e17), torch.stack(rows)
     expected = [1 - (2 - 1.5), 1 - (2 - 5), 0, 1]
     assert functional.hinge(positive, negative, reduction="none").tolist() == pytest.approx(expected)
+    with pytest.raises(ValueError, match="no weight can correct"):
+        functional.hinge(torch.zeros(2), torch.zeros(2, 3), weights=torch.ones(3))
 
 
 def test_reductions() -> None:
@@ -369,20 +367,14 @@ def test_what_stands_at_a_hit_does_not_matter(loss: Loss) -> None:
             assert loss(positive, clean, hits=hits, weights=weights).item() == wanted
 
 
-def test_hinge_takes_no_weights() -> None:
-    with pytest.raises(ValueError, match="no weight can correct"):
-        functional.hinge(torch.zeros(2), torch.zeros(2, 3), weights=torch.ones(3))
-
-
-def test_cross_entropy_by_hand() -> None:
-    value = functional.cross_entropy(double(2, 0, 1).unsqueeze(0), torch.tensor([0]))
-    assert value.item() == pytest.approx(log(1 + exp(-2) + exp(-1)), rel=1e-15)
-
-
-def test_pairwise_margin_by_hand_and_its_own_class_has_none() -> None:
+def test_cross_entropy_by_hand_and_with_margins_of_which_its_own_class_has_none() -> None:
     logits, labels = double(2, 0, 1).unsqueeze(0), torch.tensor([0])
+    value = functional.cross_entropy(logits, labels)
+    assert value.item() == pytest.approx(log(1 + exp(-2) + exp(-1)), rel=1e-15)
     value = functional.pairwise_margin(logits, labels, double(99, 3, 5).log())
     assert value.item() == pytest.approx(log(1 + 3 * exp(-2) + 5 * exp(-1)), rel=1e-15)
+    with pytest.raises(ValueError, match=r"log_rho \(4,\) does not broadcast"):
+        functional.pairwise_margin(logits, labels, torch.zeros(4))
 
 
 def test_margins_by_hand() -> None:
@@ -437,11 +429,6 @@ def test_no_label_is_ignored_where_labels_are_not_read() -> None:
     for loss in (functional.cross_entropy, lambda z, y: functional.linear_cross_entropy(torch.eye(3), z, y)):
         with pytest.raises(RuntimeError, match="index -100 is out of bounds"):
             torch.func.vmap(loss)(torch.zeros(1, 3, 3), torch.tensor([[-100, 0, 1]]))
-
-
-def test_bad_margins_are_named() -> None:
-    with pytest.raises(ValueError, match=r"log_rho \(4,\) does not broadcast"):
-        functional.pairwise_margin(torch.zeros(2, 3), torch.tensor([0, 1]), torch.zeros(4))
 
 
 def test_arcface_margin_by_angles() -> None:
@@ -571,6 +558,20 @@ def test_scores_may_be_edited_after_the_loss(name: str, size: int) -> None:
         if edited:
             scores.detach().fill_diagonal_(-math.inf)  # the hardest negatives, for a log
         gradients.append(torch.autograd.grad(loss, vectors)[0])
+    assert torch.equal(*gradients)
+
+
+def test_labels_and_log_q_may_be_edited_after_the_loss() -> None:
+    """Gradients made in the backward pass read them, as do second derivatives in a learned temperature."""
+    scores, gradients = torch.eye(3, dtype=torch.float64, requires_grad=True), []
+    for edited in (False, True):
+        labels, log_q, t = torch.arange(3), double(-1, -2, -3), torch.ones(1, dtype=torch.float64, requires_grad=True)
+        rows = functional.linear_cross_entropy(scores, scores, labels, log_q=log_q, reduction="none").sum()
+        loss = functional.in_batch(scores, labels, log_q=log_q, correct="negatives", temperature=t)
+        (slope,) = torch.autograd.grad(loss, t, create_graph=True)
+        for values in (labels, log_q) if edited else ():
+            values.mul_(0)
+        gradients.append(torch.stack([torch.autograd.grad(of, scores)[0] for of in (rows, slope)]))
     assert torch.equal(*gradients)
 
 

@@ -76,6 +76,9 @@ def test_transforms_of_a_quadrature_are_refused(transform: Callable[..., Any]) -
     leaf = THETA.clone().requires_grad_()
     with pytest.raises(NotImplementedError, match="one at a time here: leave out is_grads_batched"):
         torch.autograd.grad(argmax.probabilities(leaf, Gaussian()), leaf, torch.eye(4), is_grads_batched=True)
+    for value in (argmax.jacobian(leaf, Gaussian())[0, 0], argmax.jacobian_product(THETA, leaf)[0]):
+        with pytest.raises(RuntimeError, match="has no derivatives: detach"):
+            (value + leaf.sum()).backward()
 
 
 @pytest.mark.claim("perturb-lemma-5-2", shows="statement", evidence="quadrature")
@@ -101,14 +104,11 @@ def test_many_classes_share_the_probability(noise: Continuous) -> None:
     assert abs(argmax.quadrature(spread, noise).sum().item() - 1) < 1e-13
 
 
-def test_equal_classes_of_uniform_noise_take_no_square_of_memory() -> None:
+def test_equal_classes_of_uniform_noise_take_no_square_of_memory_and_others_are_refused_at_once() -> None:
     """Of n on [-1, 1] each wins with probability 1/n, and the mean of the largest is 1 - 2/(n + 1)."""
     theta, n = torch.zeros(20_000, dtype=torch.float64), 20_000  # n^2 nodes were asked for: 51 GB
     assert (n * argmax.probabilities(theta, Uniform()) - 1).abs().max() < 1e-11
     assert abs(argmax.potential(theta, Uniform()).item() - (1 - 2 / (n + 1))) < 1e-12
-
-
-def test_too_many_different_classes_of_uniform_noise_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match=r"theta has 20,000 classes; with Uniform.* they need 320,\d{3} nodes each"):
         argmax.probabilities(torch.linspace(0, 1e-6, 20_000, dtype=torch.float64), Uniform())
 

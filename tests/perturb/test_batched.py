@@ -66,6 +66,10 @@ def test_gradients(noise: batched.Common) -> None:
     prior = vector(0.5, 1.0, -1.0, 0.2).log_softmax(-1).requires_grad_()
     both = theta, prior
     assert torch.autograd.gradcheck(lambda x, p: batched.divergence(x, p, noise), both, check_forward_ad=True)
+    hessian = torch.func.hessian(lambda x: batched.probabilities(x, noise)[0])
+    wide, without = map(hessian, (vector(0.3, -math.inf, 2.0), vector(0.3, 2.0)))
+    wide[::2, ::2] -= without  # a class that never wins changes no other's second derivatives
+    assert wide.abs().max() < 1e-13
     v = vector(1.0, -2.0, 0.5, 3.0)
     (ours,) = torch.autograd.grad((batched.probabilities(theta, noise) * v).sum(), theta)
     (per_row,) = torch.autograd.grad((argmax.probabilities(theta, noise) * v).sum(), theta)

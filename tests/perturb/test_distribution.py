@@ -398,6 +398,9 @@ def test_divergence_between_gaussian_softmaxes() -> None:
             kl_divergence(first, law)
     with pytest.raises(NotImplementedError, match=r"at 0\.5 and .* at 0\.8"):
         kl_divergence(PerturbSoftmax(LOC, 0.5), PerturbSoftmax(LOC, 0.8))
+    learned = torch.tensor(0.5, requires_grad=True)  # equal now, but the divergence changes with it
+    with pytest.raises(NotImplementedError, match="if learned, one tensor in both"):
+        kl_divergence(PerturbSoftmax(LOC, learned), PerturbSoftmax(LOC, 0.5))
 
 
 def divergence(theta: Tensor, other: Tensor) -> float:
@@ -481,6 +484,10 @@ def test_divergences_from_and_of_torchs_categorical(noise: Any, dtype: torch.dty
     assert kl_divergence(law, two_classes).tolist() == [math.inf] * 3
     by_hand = (0.5 * (math.log(0.5) - p[:, :2].log())).sum(-1)  # infinite for uniform noise, where a class cannot win
     assert torch.allclose(kl_divergence(two_classes, law), by_hand, rtol=digits, atol=digits)
+    with torch.autograd.forward_ad.dual_level():  # equal rows, which move apart
+        rows = torch.autograd.forward_ad.make_dual(torch.zeros(2, 4), torch.eye(2, 4))
+        value = PerturbArgmax(rows, Gaussian()).log_prob(torch.eye(2, 4))
+        assert torch.autograd.forward_ad.unpack_dual(value).tangent.diff().abs() < 1e-6
     prior = kl_divergence(law, PerturbArgmax(torch.zeros(4, dtype=dtype)))  # broadcast
     assert torch.allclose(prior, math.log(4) - law.entropy(), atol=10 * digits)
 
@@ -595,6 +602,9 @@ def test_rows_of_far_classes_by_rows_and_all_at_once(noise: Any, monkeypatch: py
     ):
         mapped = torch.func.vmap(torch.func.grad_and_value(call))(loc)
         torch.testing.assert_close(mapped, (slope, value), rtol=1e-9, atol=1e-9)
+    point = lambda p: torch.func.hessian(lambda t: kl_divergence(OneHotCategorical(p), PerturbArgmax(t, noise)))  # noqa: E731
+    hessians = point(vector(0.5, 0.5, 0))(vector(0, 1, -math.inf))[:2, :2], point(vector(0.5, 0.5))(vector(0, 1))
+    torch.testing.assert_close(*hessians)
 
 
 @pytest.mark.parametrize("noise", [Gumbel(), Gaussian(), Logistic(), Cauchy()], ids=str)

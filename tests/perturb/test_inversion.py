@@ -43,13 +43,6 @@ def test_each_set_has_one_point_of_every_line_of_shifts() -> None:
     assert sp.solve(theta[-1] + c, c) == [-theta[-1]]
 
 
-def test_with_noise_of_scale_zero_the_parameters_are_the_logarithms() -> None:
-    logs = TARGET.log() - TARGET.log().mean()
-    assert (inversion.softmax_parameters(TARGET, point_mass()) - logs).abs().max() < 1e-12
-    with pytest.raises(ValueError, match="no density"):
-        inversion.argmax_parameters(TARGET, point_mass())
-
-
 @pytest.mark.parametrize("rare", [1e-12, 1e-18])
 def test_rare_classes_of_an_argmax(rare: float) -> None:
     # At a distance d a Gaussian wins with N(-d/sqrt(2)), a logistic with (d - 1) e^-d to within e^-2d.
@@ -59,7 +52,11 @@ def test_rare_classes_of_an_argmax(rare: float) -> None:
         assert (theta[0] - theta[1]).item() == pytest.approx(gap, rel=1e-12)
 
 
-def test_cauchy_noise_reaches_targets_too_and_a_batch_is_inverted() -> None:
+def test_noise_of_scale_zero_has_the_logarithms_and_cauchy_noise_reaches_targets_too() -> None:
+    logs = TARGET.log() - TARGET.log().mean()
+    assert (inversion.softmax_parameters(TARGET, point_mass()) - logs).abs().max() < 1e-12
+    with pytest.raises(ValueError, match="no density"):
+        inversion.argmax_parameters(TARGET, point_mass())
     batch = torch.softmax(torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64), -1)
     for p, noise in ((torch.tensor([0.6, 0.4], dtype=torch.float64), Cauchy()), (batch, Gaussian())):
         assert (softmax.mean(inversion.softmax_parameters(p, noise), noise) - p).abs().max() < 1e-12

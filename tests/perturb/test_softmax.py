@@ -87,13 +87,16 @@ def test_gradient_of_the_potential_is_the_mean_and_its_jacobian_the_hessian(nois
 COLD = [(Gumbel(), 0.3), (Gaussian(), 0.3), (Logistic(), 0.3), (Uniform(), 0.3), (Exponential(), 0.45)]
 
 
-@pytest.mark.parametrize("noise, at_tau", [*((noise, 0.7) for noise in NOISES), *COLD], ids=str)
+@pytest.mark.parametrize("noise, at_tau", [*((noise, 0.7) for noise in NOISES), (Gumbel(), 1.0), *COLD], ids=str)
 def test_derivative_in_the_temperature(noise: Noise, at_tau: float) -> None:
     tau, h = torch.tensor(at_tau, dtype=torch.float64, requires_grad=True), at_tau / 700
     (slope,) = torch.autograd.grad(softmax.mean(THETA, noise, tau)[1], tau)
     at = lambda step: softmax.mean(THETA, noise, at_tau + step * h)[1].item()  # noqa: E731
     difference = (8 * (at(1) - at(-1)) - (at(2) - at(-2))) / (12 * h)  # error O(h^4)
     assert abs(slope.item() - difference) < 1e-10
+    of_tau = lambda t: softmax.mean(THETA, noise, t)[1]  # noqa: E731
+    assert abs(torch.func.jvp(of_tau, (tau.detach(),), (torch.tensor(1.0, dtype=tau.dtype),))[1] - slope) < 1e-12
+    assert abs(torch.func.grad(of_tau)(tau.detach()) - slope) < 1e-12
 
 
 def test_derivative_of_the_potential_in_the_temperature_is_a_mean_entropy() -> None:
@@ -134,13 +137,10 @@ def test_small_temperature_approaches_perturb_argmax(noise: Noise) -> None:
     assert (softmax.mean(THETA, noise, 1e4) - 0.25).abs().max() < 1e-4
 
 
-def test_mean_zero_gumbel_only_moves_the_potential() -> None:
+def test_mean_zero_gumbel_only_moves_the_potential_and_a_point_mass_is_the_softmax_itself() -> None:
     assert (softmax.mean(THETA, Gumbel.mean_zero(), 0.6) - softmax.mean(THETA, Gumbel(), 0.6)).abs().max() < 1e-14
     gap = softmax.potential(THETA, Gumbel(), 0.6) - softmax.potential(THETA, Gumbel.mean_zero(), 0.6)
     assert abs(gap.item() - euler_gamma) < 1e-14
-
-
-def test_point_mass_is_the_softmax_itself() -> None:
     assert (softmax.mean(THETA, point_mass(), 0.7) - torch.softmax(THETA / 0.7, -1)).abs().max() < 5e-15
     assert abs(softmax.potential(THETA, point_mass(), 0.7) - 0.7 * torch.logsumexp(THETA / 0.7, -1)) < 1e-14
 

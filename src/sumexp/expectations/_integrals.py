@@ -35,6 +35,7 @@ from torch import Tensor
 from sumexp._checks import first_order, refuse_batched, typed
 from sumexp.expectations._arrays import Array, alike, light, namespace, tensor
 from sumexp.expectations._laws import Law
+from sumexp.expectations._sums import refuse_transforms
 from sumexp.expectations._transforms import Transform, apply
 from sumexp.expectations.quadrature import Rule, places, rule
 
@@ -114,6 +115,7 @@ def integrate(law: Law, rule: Rule) -> Expectations:
     Raises:
         ValueError: if the law spreads its classes and the rule's step is no multiple of the grid's.
     """
+    refuse_transforms()
     (mean,) = light(law.mean_value, count=math.prod(law.shape) * rule.count)
     near = tensor(alike(places(rule)[1], mean) * mean[:, None] < NEAR)
     (stacked,) = apply(_Moments, *law.transform(rule, near), rule, near)
@@ -158,7 +160,7 @@ class _Moments(torch.autograd.Function):
     @np.errstate(all="ignore")
     def backward(ctx: Any, grads: Tensor) -> tuple[Tensor | None, ...]:
         refuse_batched(grads)
-        saved = light(*ctx.saved_tensors, count=ctx.saved_tensors[0].numel())
+        saved = light(*(kept := ctx.saved_tensors), count=kept[0].numel())  # unpacked once, for checkpoints
         value, (probability, loss), differences, above, levels, excess, near, mean = saved
         xp, (log_t, t, weight, _), given = namespace(value), alike(places(ctx.rule), value), alike(grads, value)
         g_probability, g_loss, g_probability_variance, g_loss_variance, g_probability_gap, g_loss_gap = given[..., None]

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sumexp._checks import is_transformed
+from sumexp._checks import has_tangent, is_transformed
 from sumexp._tables import cached_table
 from sumexp.expectations._arrays import Array, alike, light, namespace, strided, tensor, zeros
 from sumexp.expectations._kernels import Kernel, bend, decay, growth, log1p_bend
@@ -344,17 +344,18 @@ def class_sum(log_x: Tensor, log_q: Tensor | None, method: str, ends: tuple[floa
     return SpreadSum(log_x, log_q, low, high, masked)
 
 
-def extremes(*tensors: Tensor) -> list[tuple[float, float]]:
-    """Smallest and largest entry of each, read in one transfer: NaN if there is one; (inf, -inf) of none.
-
-    Raises:
-        NotImplementedError: under ``torch.func``, which lets no numbers be read.
-    """
-    if is_transformed():
+def refuse_transforms(*values: object) -> None:
+    """Raise a NotImplementedError in forward mode and under ``torch.func``, which lets no numbers be read."""
+    if is_transformed() or has_tangent(*values):
         raise NotImplementedError(
-            "torch.func transforms no exact expectation: give all rows at once, [B, L], and differentiate by "
-            ".backward() or torch.autograd.grad"
+            "torch.func and forward mode transform no exact expectation: give all rows at once, [B, L], and "
+            "differentiate by .backward() or torch.autograd.grad"
         )
+
+
+def extremes(*tensors: Tensor) -> list[tuple[float, float]]:
+    """Smallest and largest entry of each, read in one transfer: NaN if there is one; (inf, -inf) of none."""
+    refuse_transforms()
     ends = [torch.aminmax(values) if values.numel() else values.new_tensor([math.inf, -math.inf]) for values in tensors]
     numbers = torch.stack([end for pair in ends for end in pair]).tolist()
     return list(zip(numbers[::2], numbers[1::2], strict=True))

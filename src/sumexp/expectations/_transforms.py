@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from sumexp._checks import first_order
 from sumexp.expectations._arrays import alike, light, namespace, tensor, zeros
 from sumexp.expectations._kernels import bend, decay, gain, growth, log1p_bend, shrink
-from sumexp.expectations._sums import SLIGHT, WHOLE, DirectSum, blocks
+from sumexp.expectations._sums import SLIGHT, WHOLE, DirectSum, blocks, refuse_transforms
 from sumexp.expectations.quadrature import Rule, places
 
 CERTAIN = -700.0
@@ -37,8 +37,8 @@ class Transform(NamedTuple):
 
 def apply(function: type[torch.autograd.Function], *arguments: object) -> tuple[Tensor, ...]:
     """``function.apply``, which torch leaves without types."""
-    outputs: tuple[Tensor, ...] = function.apply(*arguments)  # type: ignore[no-untyped-call]
-    return outputs
+    refuse_transforms(*arguments)
+    return cast(tuple[Tensor, ...], function.apply(*arguments))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class _Mixture(torch.autograd.Function):
         if wanted.any():
             excess[:, first] = xp.where(wanted, sums.excess(rule, missing[:, first], log_one[:, first]), 0.0)
         ctx.sums, ctx.rule = sums, rule
-        ctx.save_for_backward(log_x, tensor(missing), tensor(log_one), near)
+        ctx.save_for_backward(log_x, log_q, tensor(missing), tensor(log_one), near)  # log q is read by the sums
         return tensor(m * log_one), tensor(m * excess), m * sums.mean
 
     @staticmethod
@@ -124,7 +124,7 @@ class _Mixture(torch.autograd.Function):
         if not ctx.m:
             none = [None if value is None else torch.zeros_like(value) for value in ctx.saved_tensors]
             return *none, None, None, None, None
-        log_x, *saved = ctx.saved_tensors
+        log_x, _, *saved = ctx.saved_tensors
         given = light(*saved, g_value, g_excess, count=g_value.numel())
         sums, rule, (missing, log_one, near, per_value, per_excess) = ctx.sums, ctx.rule, given
         xp, q, gone = namespace(missing), sums.probabilities(), missing >= 0.5
@@ -226,11 +226,7 @@ class WithoutReplacement(_OverClasses):
     """The sum over a uniform m-subset."""
 
     m: int
-
-    @property
-    def log_max(self) -> float:
-        """Logarithm of an upper bound of X."""
-        return math.log(self.m) + self.largest if self.m else -math.inf
+    log_max = WithReplacement.log_max
 
     @property
     def mean_value(self) -> Tensor:

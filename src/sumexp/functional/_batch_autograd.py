@@ -154,7 +154,8 @@ class _InPlace(torch.autograd.Function):
             if present is not None:  # 0 marks columns that are left out
                 kept.add_(present, alpha=least)
                 gaps[start:stop] = True
-        ctx.correction, ctx.factor, ctx.dtype = correction, factor or 1.0, scores.dtype
+        law = None if slopes is None or correction.log_q is None else correction.log_q.clone()  # the user's may change
+        ctx.correction, ctx.factor, ctx.dtype = correction._replace(log_q=law), factor or 1.0, scores.dtype
         ctx.save_for_backward(error, slopes, None if slopes is None else scale, gaps)
         ctx.set_materialize_grads(False)
         return losses, error, slopes

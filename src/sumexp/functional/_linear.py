@@ -222,13 +222,13 @@ def _loss(queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Hal
 
 
 class _Blocked(torch.autograd.Function):
-    """The losses [B], the mean of both halves, or their sum times a weight."""
+    """The losses [B], the mean of both halves, or their sum times a weight; labels and log q may be edited after."""
 
     @staticmethod
     def forward(
         ctx: Any, queries: Tensor, items: Tensor, bias: Tensor | None, halves: list[_Half], weight: float | None
     ) -> Tensor:
-        ctx.halves, ctx.weight, ctx.grads = halves, weight, None
+        ctx.weight, ctx.grads = weight, None
         whole = next(_blocks(queries, items))[1].stop == items.shape[0]
         needed = any(ctx.needs_input_grad)
         wide = queries.dtype != torch.float16  # whose gradients underflow before a GradScaler's factor is known
@@ -239,6 +239,7 @@ class _Blocked(torch.autograd.Function):
         sums = _sums(queries, items, bias, halves)
         losses = torch.stack([most - positive + total.log() for most, total, positive in sums]).mean(0)
         if needed:
+            ctx.halves = [_Half._make(v.clone() if isinstance(v, Tensor) else v for v in half) for half in halves]
             ctx.save_for_backward(queries, items, bias, *(part for most, total, _ in sums for part in (most, total)))
         return losses if weight is None else losses.sum() * weight
 

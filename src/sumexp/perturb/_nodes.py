@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from sumexp._checks import is_differentiated
 from sumexp._tables import cached_table
 from sumexp.perturb import _checks as checks
 from sumexp.perturb import _heavy as heavy
@@ -221,7 +222,7 @@ def table(noise: Noise, tau: Tensor, classes: int, least: float, device: torch.d
     # Rounded, so that the next step of a descent finds it in the cache.
     reach = max(least, LEAST * max(1.0, 1 / tau.item()))
     below = 32 * math.floor(reach / step / 32) - 32
-    if tau.requires_grad and torch.is_grad_enabled():
+    if is_differentiated(tau):
         return _build(noise, tau, size, below, step)
     return _kept(noise, tau.item(), size, below, step, str(device))
 

@@ -33,7 +33,6 @@ def log_probabilities(theta: Tensor, noise: Gaussian | Logistic, won: Tensor | N
             begin, length = _mode(x.detach(), chosen) - AROUND, 2 * AROUND
         nodes = begin + step * torch.arange(math.ceil(length / step), device=x.device, dtype=x.dtype)
         weights = torch.full_like(nodes, step)
-        raised = torch.zeros_like(x[..., :1])
     else:
         nodes, weights = _grid(noise, classes, x)
         lead = -x.topk(2).values[..., 1:]
@@ -45,8 +44,9 @@ def log_probabilities(theta: Tensor, noise: Gaussian | Logistic, won: Tensor | N
         log_ratio = _logs(nodes.unsqueeze(-2) - location.unsqueeze(-1), noise)[1]
     terms = log_ratio + (log_cdf.sum(-2) + weights.log()).unsqueeze(-2)
     log_p = torch.logsumexp(terms, -1)
-    flat = torch.logaddexp(log_p, location + torch.where(raised > 0, raised, 1.0).log()) - raised
-    log_p = torch.where((raised > 0) & (location < 0), flat, log_p)
+    if isinstance(noise, Logistic):
+        flat = torch.logaddexp(log_p, location + torch.where(raised > 0, raised, 1.0).log()) - raised
+        log_p = torch.where((raised > 0) & (location < 0), flat, log_p)
     outside = (terms[..., 0] > terms.amax(-1) - 25) | (theta.gather(-1, chosen) == -math.inf)
     return log_p.masked_fill(outside, -math.inf)
 

@@ -62,7 +62,7 @@ def probabilities(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 def quadrature(theta: Tensor, noise: Noise) -> Tensor:
     """The same by quadrature, also for Gumbel noise, which has a closed form."""
     _refuse_transforms(theta, noise)
-    return cast(Tensor, _Probabilities.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
+    return _integral(checks.parameters(theta), noise, True, lambda race, _u: race.probabilities())
 
 
 @typed
@@ -81,21 +81,26 @@ def potential(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     return noise.reduced.loc + cast(Tensor, _Potential.apply(checks.parameters(theta), noise))  # type: ignore[no-untyped-call]
 
 
-class _Probabilities(torch.autograd.Function):
-    """The Jacobian is a symmetric Laplacian: the backward pass is another integral, without a graph."""
+class _Integral(torch.autograd.Function):
+    """The Jacobian of the law is a symmetric Laplacian: its backward pass is another integral, which has none."""
 
     @staticmethod
-    def forward(ctx: Any, theta: Tensor, noise: Noise) -> Tensor:
+    def forward(ctx: Any, theta: Tensor, noise: Noise, is_law: bool, work: Any, *extra: Tensor) -> Tensor:
         ctx.save_for_backward(theta)
-        ctx.noise = noise
-        return _by_rows(theta, noise, lambda race, _u: race.probabilities())
+        ctx.noise, ctx.is_law = noise, is_law
+        return _by_rows(theta, noise, work, *extra)
 
     @staticmethod
     @first_order
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if not ctx.is_law:
+            raise RuntimeError(f"a Jacobian of {ctx.noise} has no derivatives: detach theta and v")
         refuse_batched(grads[0])
         (theta,) = ctx.saved_tensors
-        return jacobian_product(theta, grads[0], ctx.noise), None
+        return jacobian_product(theta, grads[0], ctx.noise), None, None, None
+
+
+_integral: Callable[..., Tensor] = _Integral.apply
 
 
 class _Potential(torch.autograd.Function):
@@ -121,7 +126,8 @@ def pair_weights(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
     if isinstance(noise, Gumbel):
         p = probabilities(theta, noise)
         return p.unsqueeze(-1) * p.unsqueeze(-2) / noise.scale
-    return _by_rows(theta, noise, lambda race, _u: race.pairs())
+    _refuse_transforms(theta, noise)
+    return _integral(theta, noise, False, lambda race, _u: race.pairs())
 
 
 @typed
@@ -132,10 +138,10 @@ def jacobian(theta: Tensor, noise: Noise = GUMBEL) -> Tensor:
 
 @typed
 def jacobian_product(theta: Tensor, v: Tensor, noise: Noise = GUMBEL) -> Tensor:
-    """The Jacobian times v [..., d] in O(d) memory, [..., d]; v is broadcast to theta."""
+    """The Jacobian times v [..., d] in O(d) memory, [..., d]; v is broadcast to theta. It is not differentiable."""
     _refuse_transforms(theta, noise)
     v = checks.direction(v, checks.parameters(theta))
-    return _by_rows(theta, noise, lambda race, _u, part: race.laplacian_product(part), v)
+    return _integral(theta, noise, False, lambda race, _u, part: race.laplacian_product(part), v)
 
 
 def _refuse_transforms(theta: Tensor, noise: Noise) -> None:
@@ -147,12 +153,9 @@ def _refuse_transforms(theta: Tensor, noise: Noise) -> None:
         )
 
 
-@torch.no_grad()
 def _by_rows(theta: Tensor, noise: Noise, work: Callable[..., Tensor], *extra: Tensor) -> Tensor:
     """Apply ``work(race, u, ...)`` in chunks of rows; u are the nodes, measured from the largest parameter."""
-    _refuse_transforms(theta, noise)
-    theta = checks.parameters(theta)
-    noise = checked(noise)
+    theta, noise = checks.parameters(theta), checked(noise)
     if not isinstance(noise, Continuous):
         raise ValueError(
             f"{noise} has ties: its law is not a function of theta everywhere; use sumexp.perturb.discrete"

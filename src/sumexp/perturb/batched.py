@@ -143,7 +143,7 @@ def _plain(theta: Tensor, noise: Common) -> Tensor:
     nodes, weights = _grid(noise, theta.shape[-1], theta)
     place = (nodes + (theta.amax(-1, keepdim=True).detach() - theta).unsqueeze(-1) / noise.scale).movedim(-1, -2)
     if isinstance(noise, Gaussian):
-        cdf = torch.erfc(place * -math.sqrt(0.5)) / 2
+        cdf = torch.erfc(place.clamp_max(40.0) * -math.sqrt(0.5)) / 2  # of inf it has no second derivative
         least = math.sqrt(torch.finfo(place.dtype).tiny)
         density = place.clamp_max(math.sqrt(-2 * math.log(least))).square().mul(-0.5).exp()
         ratio = torch.where(density > 1.01 * least, density, 0.0) / (math.sqrt(2 * math.pi) * cdf)

@@ -7,6 +7,7 @@ noise and for Perturb-Argmax with noise of positive density. Its Jacobian is the
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -24,16 +25,14 @@ TOLERANCE = 1e-12
 def softmax_parameters(p: Tensor, noise: Noise = GUMBEL, tau: float = 1.0) -> Tensor:
     r"""The :math:`\theta` of sum zero with :math:`\mathbb E\,\mathrm{softmax}((\theta+\gamma)/\tau) = p`.
 
-    Targets and parameters are [..., d]; the relative error of every probability is below 1e-12.
+    Targets and parameters are [..., d], without gradients; the relative error of every probability is below 1e-12.
 
     Raises:
         ValueError: if a target is not in the open simplex, or Newton's method does not converge.
     """
     p = checks.target(p)
     start = p.log() * checks.temperature(tau).item()
-    return _rows(
-        p, start, lambda theta: softmax.mean(theta, noise, tau), lambda theta: softmax.hessian(theta, noise, tau)
-    )
+    return _rows(p, start, partial(softmax.mean, noise=noise, tau=tau), partial(softmax.hessian, noise=noise, tau=tau))
 
 
 @typed
@@ -48,9 +47,7 @@ def argmax_parameters(p: Tensor, noise: Noise = GUMBEL) -> Tensor:
         raise ValueError(f"{noise} has no density: its Perturb-Argmax is a step function and reaches few targets")
     p = checks.target(p)
     start = noise.from_logit(torch.logit(p, eps=2.0**-1022).clamp_max(37.0))
-    return _rows(
-        p, start, lambda theta: argmax.probabilities(theta, noise), lambda theta: argmax.jacobian(theta, noise)
-    )
+    return _rows(p, start, partial(argmax.probabilities, noise=noise), partial(argmax.jacobian, noise=noise))
 
 
 def _rows(p: Tensor, start: Tensor, law: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from numpy import euler_gamma
 from torch import Tensor
 
-from sumexp._checks import attributes
+from sumexp._checks import attributes, is_differentiated, is_transformed
 from sumexp.perturb._bessel import log_k0, log_x_k1
 from sumexp.perturb.transforms import (
     HIGH,
@@ -66,7 +66,7 @@ class Gumbel(ByRule):
         return self._trapezoid(tau, -4.7, _reach(tau, low))
 
     def _transform(self, s: Tensor, tau: Tensor) -> Transform:
-        if tau.item() != 1 or tau.requires_grad:
+        if tau.item() != 1 or is_differentiated(tau) or is_transformed():
             return super()._transform(s, tau)
         # e^gamma = 1/E with E exponential: with x = 2 e^{s/2}, L = x K1(x), A = x^2 K0(x) / 2, B = x^3 K1(x) / 4.
         x = 2 * torch.exp(s / 2)

@@ -22,7 +22,7 @@ from numpy import euler_gamma
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from sumexp._checks import typed
+from sumexp._checks import is_transformed, typed
 from sumexp.perturb import _checks as checks
 from sumexp.perturb._nodes import BLOCK, Direct, Table, grid
 from sumexp.perturb.noises import GUMBEL
@@ -144,7 +144,7 @@ def _by_rows(theta: Tensor, noise: Noise, tau: float | Tensor, work: Callable[..
     rows = max(1, BLOCK // (classes * nodes.count))
     inputs = [checks.pieces(part.reshape(-1, classes), rows) for part in (x, *extra)]
     chunks = zip(*inputs, strict=True)
-    if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad):
+    if torch.is_grad_enabled() and (x.requires_grad or scale.requires_grad) and not is_transformed():
         result = torch.cat([checkpoint(work, nodes, *chunk, use_reentrant=False) for chunk in chunks])
     else:
         result = checks.joined((work(nodes, *chunk) for chunk in chunks), x.numel() // classes)
