@@ -53,10 +53,10 @@ def in_batch(
     Further columns drawn from the *same* distribution, as those of other devices, change nothing in this. If they come
     from another distribution u, use the log probability of the mixture in *every* column, for B in-batch and E further
     ones :math:`q = \frac{(B-1)\pi + E u}{B-1+E}` (``samplers.Mixture``). That is exact if each negative picks its
-    distribution at random, and nearly so for fixed numbers of both. Hard negatives that a miner finds from the row
-    alone are such columns too, with a q for each row, [B, B + E]: E u is 1 at each of the row's own and, where all rows
-    share them, B - 1 times the share of examples that have the class among theirs. No correction is known for those
-    picked among the columns by their scores.
+    distribution at random, and nearly so for fixed numbers of both. Hard negatives that a miner finds from the query
+    alone, the label not left out, are such columns too, with a q for each row, [B, B + E]: E u is 1 at each of the
+    row's own, plus, where all rows share them, B - 1 times the share of examples that have the class among theirs. No
+    correction is known where the label is left out, or for those picked among the columns by their scores.
 
     With several ``positives`` :math:`P_i` of a row, its own column always among them, the loss is the mean over them of
     their softmax cross entropies, each among all columns:
