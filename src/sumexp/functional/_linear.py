@@ -116,7 +116,7 @@ def linear_cross_entropy(
         weight: [L, d] vectors of the classes.
         labels: [B] each example's class; of padded sequences give ``hidden[labels != -100]`` and its labels.
         class_bias: [L] or [L, 1], a number of each class.
-        log_q: [L] subtracted from all scores, a constant. Perplexity needs none, after sampled training neither.
+        log_q: [L] subtracted from all scores, a constant. Perplexity takes none, even after sampled training with it.
         temperature: T > 0, a number or a learnable tensor of one element.
         normalize: whether vectors are divided by their lengths, so that products are cosines.
         reduction: ``mean``, ``sum`` or ``none``.

@@ -37,7 +37,7 @@ class SampledSoftmax(Tempered):
     >>> layer.logits(torch.zeros(4, 8)).shape
     torch.Size([4, 1000])
 
-    Where frequencies count, start ``output.bias`` at :math:`T\log q`, so that the first logits are near :math:`\log q`.
+    Where frequencies count, start ``output.bias`` at :math:`T\log\pi`, with the frequencies :math:`\pi` of the classes.
 
     Args:
         features: length d of the hidden vectors.
