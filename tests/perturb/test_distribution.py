@@ -380,6 +380,7 @@ def test_single_precision_gives_what_double_precision_gives(noise: Any, classes:
         torch.testing.assert_close(single.double(), double, rtol=0, atol=1e-4)
 
 
+@pytest.mark.claim("perturb-gaussian-kl", shows="statement", evidence="quadrature")
 def test_divergence_between_gaussian_softmaxes() -> None:
     first, second = PerturbSoftmax(LOC, 0.5, Gaussian(0.3, 2.0)), PerturbSoftmax(LOC.flip(0), 0.8, Gaussian())
     # The ratios to the last class have the law N(differences/tau, (scale/tau)^2 (I + 1 1^T)).
@@ -393,6 +394,8 @@ def test_divergence_between_gaussian_softmaxes() -> None:
     assert abs(kl_divergence(first, second) - kl_divergence(*normals)) < 1e-12
     logs = [PerturbLogSoftmax(law.loc, law.temperature, law.noise) for law in (first, second)]
     assert kl_divergence(*logs) == kl_divergence(first, second)
+    alike, v = PerturbSoftmax(LOC.square(), 0.5, Gaussian(1.0, 2.0)), LOC - LOC.square()
+    assert abs(kl_divergence(first, alike) - (v - v.mean()).square().sum() / (2 * 2**2)) < 1e-12
     for law in (PerturbSoftmax(LOC), PerturbSoftmax(LOC, 0.5, Logistic())):
         with pytest.raises(NotImplementedError, match="closed between Gaussian noises, and between Gumbel noises"):
             kl_divergence(first, law)
