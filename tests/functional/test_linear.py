@@ -164,6 +164,9 @@ def test_no_step_makes_a_matrix_of_all_scores(symmetric: bool) -> None:
     with Largest() as largest:
         in_batch(queries @ items.T, ids, correct="none")
     assert largest.size == 300 * 300
+    with Largest(torch.bool) as largest:  # the check of log q reads its ends
+        in_batch(queries @ items.T, ids, log_q=torch.full((300, 300), -1.0))
+    assert largest.size <= 300
 
 
 @pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])

@@ -239,6 +239,9 @@ def test_log_q_that_is_missing_or_no_law_is_named(loss: Loss) -> None:
             loss(positive, negative, log_q=log_q, positive_log_q=wrong)
         if wrong.shape != (3,):
             assert loss(positive, negative, log_q=log_q, positive_log_q=wrong, correct="importance").isfinite()
+    hits = torch.tensor([True, False, False])
+    with pytest.raises(ValueError, match=r"^log_q must hold logarithms of probabilities, got 1e-07"):
+        loss(positive, negative, log_q=double(1e-7, 2e-7, 3e-7), positive_log_q=double(-1, -1), hits=hits)
     alone = double(4e-17, 4e-17)  # the rounded logarithm of 1: a history leaves each example one class
     assert loss(positive, negative, log_q=alone[:, None], positive_log_q=alone).isfinite()
 

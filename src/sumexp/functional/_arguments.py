@@ -217,7 +217,8 @@ def _explain(
     for name, (given, instead) in laws.items() if log_q is not None else ():
         if given is not None:
             law = checks.reals(name, given).detach().cpu()
-            law = law if name != "log_q" else law.expand(shape).masked_fill(left_out, 0)
+            if name == "log_q" and not bool(checks.above_one(law).all()):  # else no value is right
+                law = law.expand(shape).masked_fill(left_out, 0)
             if fault := law_fault(name, law):
                 return f"{fault}, {instead}" if "-inf" in fault else fault
     return "a weight is beyond the precision of the logits; take float64, or clamp log_q"
