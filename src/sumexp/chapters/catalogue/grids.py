@@ -22,8 +22,8 @@ epochs to half an hour on one core. Seven seeds are the fewest with a sign test 
 last three, and most of the models without a bias per item, were added after runs of the others had been seen.
 
 All of Gowalla (``paper``) comes with the book for :func:`decisive` methods, chosen after the part (``cpu``) had left
-*refined* and *drift* open, and for some others. Where all decisive runs are there, they decide the claims. Their five
-seeds allow no sign test: the intervals are 2.25 times Student's.
+*refined* and *drift* open, and with a bias per item for all others but *full*. Where all decisive runs are there, they
+decide the claims. Their five seeds allow no sign test: the intervals are 2.25 times Student's.
 """
 
 from collections.abc import Mapping, Sequence
