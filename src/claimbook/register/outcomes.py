@@ -39,8 +39,8 @@ def computation(path: Path) -> Computation:
     texts, counted = dict[Path, str](), {path} | {file for file in around if not file.name.startswith("test_")}
     while counted:
         texts |= {file: file.read_text("utf-8") for file in counted}
-        code = "".join(texts.values())
-        counted = {file for file in around - texts.keys() if f"{file.parent.name}.{file.stem} import" in code}
+        names = {part for text in texts.values() for n in parts.names_in(text) for part in (n, n.rpartition(".")[0])}
+        counted = {file for file in around - texts.keys() if ".".join(file.with_suffix("").parts) in names}
     reached = parts.closure(parts.imports(*texts.values()))
     files = {str(proof): proof for proof in PROOFS.glob("*.v") if PROOFS.name in path.parts}
     reads = any("tests.complete" in text for file, text in texts.items() if file.parent != TESTS)

@@ -69,7 +69,7 @@ def versions(names: Iterable[str], *codes: str) -> dict[str, str]:
     skipped = ("claimbook.store", f"{project.declared('datasets')}._download")
     reached = (name for name in closure(names) if not name.startswith(skipped))
     imported = {other for name in reached for other in _graph().find_modules_directly_imported_by(name)}
-    imported |= {name for code in codes for name in _names(code)}
+    imported |= {name for code in codes for name in names_in(code)}
     waiting = {provider for name in imported for provider in _providers().get(name.partition(".")[0], ())}
     needed: set[str] = set()
     while waiting:
@@ -121,7 +121,7 @@ def _needed(name: str) -> set[str]:
 
 def imports(*codes: str) -> frozenset[str]:
     """The modules of the package that code names, by import or as ``package.x``; what does not parse names none."""
-    named, known = {name for code in codes for name in _names(code)}, _modules()
+    named, known = {name for code in codes for name in names_in(code)}, _modules()
     reached = (max({name, *_parents(name)} & known, key=len, default="") for name in named)
     return frozenset(filter(None, reached))
 
@@ -181,7 +181,8 @@ def _parents(module: str) -> set[str]:
 
 
 @cache
-def _names(code: str) -> frozenset[str]:
+def names_in(code: str) -> frozenset[str]:
+    """The dotted names that code imports, or reaches as ``package.x``; what does not parse names none."""
     try:
         nodes = [*ast.walk(ast.parse(re.sub(r"(?m)^\s*[%!?].*$", "", code)))]
     except SyntaxError:

@@ -31,7 +31,7 @@ def test_it():
 def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> None:
     path = write("tests/bias/test_paper.py", f"from tests.bias.test_a import x\n{CLAIM.format('True')}")
     write("tests/test_other.py", "def test_it(): ...")
-    write("tests/bias/test_a.py", "from tests.bias.test_b import x")
+    write("tests/bias/test_a.py", "from tests.bias import test_b")
     for helper in ("tests/conftest.py", "tests/bias/helper.py", "tests/bias/test_b.py"):
         write(helper, "x = 1")
     before = outcomes.computation(path)
