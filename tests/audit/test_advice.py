@@ -192,16 +192,3 @@ def test_labels_that_drift() -> None:
     names = {"torch": torch, "counts": torch.from_numpy(COUNTS), "served": torch.from_numpy(labels), "scores": right()}
     exec(drifted.lines, names)
     assert kl(names["scores"], new) < kl(right(), new) / 5  # type: ignore[arg-type]
-
-
-def test_scores_of_a_model_that_was_trained_without_a_correction() -> None:
-    """They are log P/q: the audit took them for the truth and blamed the counts."""
-    plain = free(batch_loss(correct="none"))
-    result = audit(COUNTS, weights="relative", batch=8, scores=plain.repeat(10, 1).numpy())
-    [line] = [each for each in result.faults if each.found]
-    assert "they look like log P/q" in line.says
-    assert result.verdict == "wrong"
-    assert result.change == "add log q to the scores, for this audit and when you serve them"
-    assert kl(plain + LOG_PI) < kl(plain) / 10
-    fixed = audit(COUNTS, weights="relative", batch=8, scores=(plain + LOG_PI).repeat(10, 1).numpy())
-    assert (fixed.verdict, fixed.change) == ("right", "")

@@ -1,6 +1,7 @@
 """The call: verdicts, known faults, limits, and every bad argument."""
 
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any, cast, get_args
@@ -10,7 +11,8 @@ import pytest
 import torch
 
 from sumexp.audit import Audit, AuditError, audit, drift
-from sumexp.audit._faults import _many
+from sumexp.audit._faults import _many, faults
+from sumexp.audit._rows import groups, posteriors
 from sumexp.audit._setup import Weights, rates, read_setup
 from sumexp.negatives import race
 from sumexp.samplers import Hits, LogUniform
@@ -83,22 +85,56 @@ def test_tensors_of_types_that_numpy_lacks_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "given, fault",
+    "given, fault, says",
     [
-        ({"weights": "added"}, "log q added"), ({"weights": "none"}, "no correction"),
-        ({"weights": "importance"}, "log q on the negatives only"),
-        ({"weights": "relative", "hits": "mask", **THREE}, "masked hits with relative weights"),
-        ({"weights": "relative", **UNION}, "hits kept in a set"),
+        ({"weights": "added"}, "log q added", "the scores end at log P - 2 log q"),
+        ({"weights": "none"}, "no correction", "log q varies by 5.3 nats"),  # log 200
+        ({"weights": "importance"}, "log q on the negatives only", "hits count the positive twice"),
+        ({"weights": "relative", "hits": "mask", **THREE}, "hits left out with relative weights", "masked .* .92 % of"),
+        ({"weights": "relative", "hits": "redraw", **THREE}, "hits left out with relative weights", "are drawn again"),
+        ({"weights": "relative", **UNION}, "hits kept in a set", "must leave the label out"),
         ({"weights": "relative", "sampler": "within-batch-union", "hits": "mask", "log_q": np.log(PRIOR)},
-         "a table of other probabilities"),
-        ({"weights": "relative", "log_q": -np.log(PRIOR)}, "log q added"),
-        ({"weights": "relative", "log_q": np.log(COUNTS + 50.0)}, "a table of other probabilities"),
+         "a table of other probabilities", "for a set it is the inclusion probability"),
+        ({"weights": "relative", "log_q": -np.log(PRIOR)}, "log q added", "its sign is wrong"),
+        ({"weights": "relative", "log_q": np.log(COUNTS + 50.0)}, "a table of other probabilities",
+         "by up to 1.2 nats"),  # log 200 - log 4050 / 70
+        ({"weights": "relative", "log_q": np.roll(np.log(PRIOR), 100)}, "a table of other probabilities",
+         "by up to 9.3 nats"),  # twice log 4000 / 39
         ({"weights": "relative", "sampler": torch.tensor([0.0] * 100 + [0.01] * 100, dtype=torch.float64)},
-         "classes never drawn"),
+         "classes never drawn", "100 classes with 88 % of the labels"),
     ],
 )  # fmt: skip
-def test_each_known_fault_is_found(given: dict[str, Any], fault: str) -> None:
-    assert fault in fault_names(audit(**{"counts": COUNTS, "m": 31, **given}))
+def test_each_known_fault_is_found_and_no_other(given: dict[str, Any], fault: str, says: str) -> None:
+    [line] = [each for each in audit(**{"counts": COUNTS, "m": 31, **given}).faults if each.found]
+    assert line.name == fault
+    assert re.search(says, line.says)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("classes, sampler", [(40, "within-batch"), (300, "unigram:0.75")])
+def test_scores_are_blamed_for_their_own_fault(classes: int, sampler: str, seed: int) -> None:
+    """Of 100 contexts, among them truths with other ids: "they look like log P/q", since any flat law does."""
+    generator = np.random.default_rng(seed)
+    popularity = generator.permutation(1 / np.arange(1.0, classes + 1))
+    laws = popularity * np.exp(generator.standard_normal((600, classes)))
+    prior = (laws / laws.sum(1, keepdims=True)).mean(0)
+    how = read_setup(prior, sampler, "none", "keep", 8, None)
+    never = read_setup(prior, np.where(prior == prior.max(), 0, prior) / (1 - prior.max()), "none", "keep", 8, None)
+    log_p, serve = np.log(laws[:100]), "the scores, for this audit and when you serve them"
+    for setup, given, fix in (
+        (how, log_p, ""), (never, log_p, ""), (how, log_p - how.log_q, f"add log q to {serve}"),
+        (how, log_p + how.log_q, f"subtract log q from {serve}"),
+        (how, log_p[:, generator.permutation(classes)], "check that counts and scores belong to the same labels"),
+    ):  # fmt: skip
+        truth = posteriors(given, 1.0, classes)
+        line = faults(setup, prior, groups(prior), rates(prior, setup), truth, True)[-1]
+        assert (line.found, line.fix) == (bool(fix), fix)
+        if "serve" in fix:  # which group, its share by the scores and by the counts, and what the change makes of it
+            shares = [float(share) for share in re.findall(r"([\d.]+) %", line.says)]
+            group = groups(prior) == ("head", "torso", "tail").index(line.says.split()[4])
+            expected = truth[:, group].sum(), 100 * prior[group].sum()
+            assert shares[:2] == pytest.approx(expected, rel=5e-3)
+            assert shares[2] == pytest.approx(shares[1], abs=9)
 
 
 @pytest.mark.parametrize(

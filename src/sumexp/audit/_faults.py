@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sumexp.audit._effects import GROUPS
 from sumexp.audit._setup import Rates, Setup, Weights
 from sumexp.audit._text import digits, percent
 from sumexp.audit.results import SMALL, Line
@@ -13,6 +14,7 @@ from sumexp.negatives import estimated
 from sumexp.samplers import Hits
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 THEOREM = "sumexp-consistent in the book's register: the scheme that is right for every m"
 WILD = "section 'Seen in the wild', chapter 'Negative sampling: the logQ correction'"
@@ -55,24 +57,22 @@ def remedy(setup: Setup) -> str:
 
 
 def faults(
-    setup: Setup, prior: Floats, rates: Rates, shares: tuple[Floats, Floats, Floats] | None, right: bool
+    setup: Setup, prior: Floats, group: Integers, rates: Rates, laws: Floats | None, right: bool
 ) -> tuple[Line, ...]:
     """All known faults, the most harmful first; ``right`` if the minimum is the truth within the limit.
 
-    ``shares`` are those of head, torso and tail by the counts [3], by each example's scores [examples, 3], and by the
-    scores with log q added; None without scores.
+    ``group`` [classes] is head, torso or tail; ``laws`` [examples, classes] are those by the scores, None without.
     """
     drawn = (prior > 0) & (setup.q.max(0) > 0)
     log_q = setup.log_q[drawn]
-    skew = float(np.ptp(log_q)) if len(log_q) else 0.0
-    with np.errstate(invalid="ignore"):
-        off = np.zeros(1) if setup.table is None else (setup.table - setup.log_q)[drawn]
-    span = float(np.ptp(off)) if len(off) else 0.0
-    slope = _slope(setup) if setup.weights in ("relative", "negatives", "importance") else 1.0
+    given = log_q if setup.table is None else setup.table[drawn]
+    off, skew = given - log_q, float(np.ptp(log_q))
+    span = float(np.ptp(off))
+    turned = setup.weights != "added" and float(np.ptp(given + log_q)) < span / 2
     added = (
-        "log q is added to the logits: the scores end at log P - 2 log q"
-        if setup.weights == "added"
-        else f"your table falls as log q rises (slope {slope:.2f}): its sign is wrong"
+        "your table falls as log q rises: its sign is wrong"
+        if turned
+        else "log q is added to the logits: the scores end at log P - 2 log q"
     )
     table = f"what you subtract differs from the true log q by up to {digits(span, 2)} nats between classes"
     if setup.is_set:
@@ -81,9 +81,9 @@ def faults(
         log_p, law = np.log(prior[drawn] / prior[drawn].sum()), log_q - np.logaddexp.reduce(log_q)
         nats = estimated.cost(*(torch.from_numpy(x) for x in (log_p, law, law + off))).item()
         table += f"; it costs {digits(nats, 2)} nats of KL where P(y|x) is the popularity"
-    wrong = not right
+    wrong, left_out = not right, "masked" if setup.hits == "mask" else "drawn again"
     return (
-        _line("log q added", wrong and (setup.weights == "added" or slope < 0), added, WILD),
+        _line("log q added", wrong and (setup.weights == "added" or turned), added, WILD),
         _line(
             "no correction", wrong and setup.weights in ("none", "constant") and skew > SMALL,
             f"negatives follow q and nothing is subtracted; log q varies by {skew:.1f} nats between classes", THEOREM,
@@ -93,27 +93,27 @@ def faults(
             f"the positive's logit is not corrected: {_many(setup)}", THEOREM,
         ),
         _line(
-            "masked hits with relative weights",
+            "hits left out with relative weights",
             wrong and not setup.is_set and setup.weights == "relative" and setup.hits != "keep",
-            f"accidental hits are masked though draws are with replacement ({percent(rates.any_hit, 2)} of examples "
-            "have one)", THEOREM,
+            f"accidental hits are {left_out} though draws are with replacement ({percent(rates.any_hit, 2)} of "
+            "examples have one)", THEOREM,
         ),
         _line("hits kept in a set", wrong and setup.is_set and setup.hits == "keep",
               "a set of distinct ids must leave the label out", THEOREM),
-        _line("a table of other probabilities", wrong and span > SMALL, table, THEOREM),
+        _line("a table of other probabilities", wrong and span > SMALL and not turned, table, THEOREM),
         _line(
             "classes never drawn", rates.never_drawn > 0,
             f"{rates.never_drawn:,} classes with {percent(rates.never_labels, 2)} of the labels are never negatives, "
             "so their scores grow forever", WILD, math.inf,
             "add a few uniform negatives, with the mixture's log q, so that every class can be drawn",
         ),
-        _scores(shares),
+        _scores(setup, prior, group, laws),
     )  # fmt: skip
 
 
 def _line(name: str, present: bool, says: str, source: str, nats: float = 0.0, fix: str = "") -> Line:
     text = says if present else "not found in the input"
-    return Line(name, bool(present), text, fix, nats if present else 0.0, source=source)
+    return Line(name, present, text, fix, nats if present else 0.0, source=source)
 
 
 def _many(setup: Setup) -> str:
@@ -128,36 +128,40 @@ def _many(setup: Setup) -> str:
     )
 
 
-def _scores(shares: tuple[Floats, Floats, Floats] | None) -> Line:
+def _scores(setup: Setup, prior: Floats, group: Integers, laws: Floats | None) -> Line:
     """Whether the scores' mean probabilities of head, torso and tail agree with the counts, and which differs most."""
     name = "scores that do not add up to the counts"
-    if shares is None:
+    if laws is None:
         return Line(name, None, "no scores were given", source=TOTAL)
-    by_counts, by_scores, with_q = shares
-    if len(by_scores) < FEW:
-        return Line(name, None, f"{len(by_scores)} examples are too few; give {FEW} or more", source=TOTAL)
+    if len(laws) < FEW:
+        return Line(name, None, f"{len(laws)} examples are too few; give {FEW} or more", source=TOTAL)
+    part = (group >= 0) & (setup.q.max(0) > 0)
+    pi, q, member = prior[part], np.exp(setup.log_q[part]), np.eye(3)[group[part]]
+    p = laws[:, part] / laws[:, group >= 0].sum(1, keepdims=True)
+    by_counts, by_scores = pi @ member, p @ member
     mean = by_scores.mean(0)
     off = int(np.abs(mean - by_counts).argmax())
     error = float(by_scores[:, off].std(ddof=1) / math.sqrt(len(by_scores)))
     gap = abs(float(mean[off] - by_counts[off]))
     if not gap > max(5 * error, 0.02):
         return Line(name, False, "not found in the input", source=TOTAL)
-    group = ("head", "torso", "tail")[off]
-    says = f"the scores give the {group} {percent(mean[off])} of the labels, the counts {percent(by_counts[off])}"
+    says = f"the scores give the {GROUPS[off]} {percent(mean[off])} of the labels, the counts {percent(by_counts[off])}"
     fix = "check that counts and scores belong to the same labels"
-    if np.abs(with_q.mean(0) - by_counts).max() < gap / 2:
-        says += f", and with log q added to the scores it is {percent(with_q.mean(0)[off])}: they look like log P/q"
-        fix = "add log q to the scores, for this audit and when you serve them"
+    for change, looks, factor in (("add log q to", "log P/q", q), ("subtract log q from", "log P + log q", 1 / q)):
+        law = p * factor
+        law *= pi.sum() / law.sum(1, keepdims=True)
+        if max(np.abs(law.mean(0) @ member - by_counts).max(), _above(law, pi)) < gap / 2:
+            says += f"; they look like {looks}: {change} them, and it is {percent((law.mean(0) @ member)[off])}"
+            fix = f"{change} the scores, for this audit and when you serve them"
     with np.errstate(divide="ignore", invalid="ignore"):
         nats = float(np.where(by_counts > 0, by_counts * np.log(by_counts / mean), 0.0).sum())
     return Line(name, True, says, fix, nats, source=TOTAL, instead=nats >= SMALL)  # all numbers rest on them
 
 
-def _slope(setup: Setup) -> float:
-    """The slope of the user's table on the true log q."""
-    if setup.table is None:
-        return 1.0
-    x, y = setup.log_q, setup.table
-    part = np.isfinite(x) & np.isfinite(y)
-    x, y = x[part] - x[part].mean(), y[part] - y[part].mean()
-    return float(x @ y / (x @ x)) if x @ x > 1e-12 else 1.0
+def _above(law: Floats, pi: Floats) -> float:
+    """By how much the examples give more than the counts to the classes to which their other half does.
+
+    In the mean it is 0 where the law adds up to the counts, class by class, and not where ids belong to other classes.
+    """
+    more = [law[half::2].mean(0) > pi for half in (1, 0)]
+    return float(np.mean([(law[half::2].mean(0) - pi) @ more[half] for half in (0, 1)]))

@@ -141,7 +141,7 @@ def _audit(
         len(number), int(number.sum()), int((number > 0).sum()), setup.negatives,
         source, spread, proved, remedy(setup),
         scheme, others, by_spread, numbers or (), hit_rates,
-        faults(setup, prior, hit_rates, shares(prior, group, laws, setup), right),
+        faults(setup, prior, group, hit_rates, laws, right),
         tuple(zip(first.popularity.tolist(), first.error.tolist(), first.mass.tolist(), strict=True)),
         served(setup, proved and right), _assumptions(setup, laws, group, lost),
     )  # fmt: skip
@@ -163,19 +163,6 @@ def _by_number(truth: Truth, rows: Rows, setup: Setup, row_setup: Setup, first: 
         entropy = float(-(problem.count * problem.p) @ np.log(problem.p))
         results.append(ByNumber(m, last.kl, at_truth.risk - entropy, at_truth.deviation))
     return tuple(sorted(results))
-
-
-def shares(
-    prior: Floats, group: NDArray[np.int64], laws: Floats | None, setup: Setup
-) -> tuple[Floats, Floats, Floats] | None:
-    """Of head, torso and tail by the counts [3], by scores, and by scores with log q added, [examples, 3] each."""
-    if laws is None:
-        return None
-    part = (group >= 0) & (setup.q.max(0) > 0)
-    member = np.eye(3)[group[part]]
-    weighted = laws[:, part] * np.exp(setup.log_q[part])
-    by_scores, with_q = (x / x.sum(1, keepdims=True) for x in (laws[:, part], weighted))
-    return prior[part] @ member, by_scores @ member, with_q @ member
 
 
 def _result(compute: Callable[[], Result]) -> Result | None:

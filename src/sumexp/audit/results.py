@@ -238,7 +238,7 @@ def decide(audit: Audit) -> Decision:
 
     It is right only if the minimum is within :data:`SMALL` of every truth tried, and no line found costs more. The
     advice is "change nothing" only if it is right and no line found has a fix. Of the fixes that replace the change of
-    the scheme the first stands alone: each adds log q, and log q is added once.
+    the scheme the first stands alone: each adds or subtracts log q, and that is done once.
     """
     lines = [line for line in (*audit.faults, *audit.more) if line.found]
 

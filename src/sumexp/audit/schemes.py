@@ -34,7 +34,7 @@ from sumexp.audit import _rows as tables
 from sumexp.audit._arguments import Numbers, as_counts, as_laws
 from sumexp.audit._effects import Effect, described
 from sumexp.audit._faults import faults
-from sumexp.audit._run import SHOWN, SPREADS, shares
+from sumexp.audit._run import SHOWN, SPREADS
 from sumexp.audit._setup import AuditError, Law, Setup, parameter, rates, read_setup, whole_number
 from sumexp.audit._text import digits
 from sumexp.audit.results import Audit, Line, row
@@ -129,7 +129,7 @@ def learned(
     served = SERVED.get((name, setup.hits), "")
     remedy = f"to have probabilities, {served}" if served else "train a softmax with log q subtracted from every logit"
     hit_rates = rates(prior, setup)
-    scores_line = faults(setup, prior, hit_rates, shares(prior, group, laws, setup), True)[-1:]
+    scores_line = faults(setup, prior, group, hit_rates, laws, True)[-1:]
     first = shown[0]
     return Audit(
         len(number), int(number.sum()), int(part.sum()), setup.negatives, source, spread, False,
