@@ -1,5 +1,6 @@
 """Losses by name: the mean loss over every draw, or every batch, has its least value where the audit says."""
 
+import re
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -14,7 +15,7 @@ from torch.nn.functional import softplus
 from sumexp.audit import AuditError, audit
 from sumexp.audit._command import main
 from sumexp.audit._run import SPREADS
-from sumexp.audit.schemes import _minimum, _read, learned
+from sumexp.audit.schemes import SERVED, _minimum, _read, learned
 from sumexp.negatives import enumerated
 from sumexp.negatives.published import stationary
 from sumexp.samplers import Hits
@@ -23,6 +24,15 @@ COUNTS = np.array([50, 30, 20])
 PRIOR = COUNTS / COUNTS.sum()
 TRUTH = np.array([0.2, 0.5, 0.3])
 ALL = np.ones(3, dtype=bool)
+
+
+def said(name: str, hits: Hits, scores: np.ndarray, **given: Any) -> np.ndarray:
+    """The probability that the audit says the scores are, by its formula, in which a blank stands for a product."""
+    formula, _, names = SERVED[name, hits].removeprefix("take P = ").partition(", with ")
+    given["odds"] = np.exp(scores)
+    for text in (*names.split(" and ") * (name == "gbce"), f"P = {formula}"):
+        exec(re.sub(r"(\w) (?=[\w(])", r"\1 * ", text.replace("e^f", "odds")), given)
+    return np.asarray(given["P"])
 
 
 def gradient(loss: Callable[[Tensor], Tensor], scores: np.ndarray) -> np.ndarray:
@@ -58,7 +68,10 @@ def by_enumeration(q: np.ndarray, m: int, hits: Hits, beta: float = 1.0) -> Call
 @pytest.mark.parametrize("sampler", ["uniform", "within-batch"])
 def test_binary_by_enumeration(sampler: str, hits: Hits) -> None:
     _, setup = _read("binary", COUNTS, sampler, hits, 2, None)
-    is_least(by_enumeration(setup.q[0], 2, hits), _minimum("binary", "binary", setup, PRIOR, ALL)(TRUTH))
+    scores = _minimum("binary", "binary", setup, PRIOR, ALL)(TRUTH)
+    is_least(by_enumeration(setup.q[0], 2, hits), scores)
+    if hits == "mask":
+        assert said("binary", hits, scores, m=2, q=setup.q[0]) == pytest.approx(TRUTH)
 
 
 @pytest.mark.parametrize("t", [0.0, 0.75, 1.0])
@@ -67,8 +80,7 @@ def test_gbce_by_enumeration(t: float) -> None:
     _, setup = _read(f"gbce:{t}", COUNTS, None, None, 1, None)
     scores = _minimum("gbce", f"gbce:{t}", setup, PRIOR, ALL)(TRUTH)
     is_least(by_enumeration(np.full(3, 1 / 3), 1, "redraw", 1 - t / 2), scores)
-    probability = np.exp(scores) / (np.exp(scores) + (1 - t / 2) / 0.5)  # as `served` says
-    assert probability == pytest.approx(TRUTH)
+    assert said("gbce", "redraw", scores, m=1, classes=3, T=t) == pytest.approx(TRUTH)
 
 
 def test_gbce_of_classes_without_labels() -> None:
@@ -106,8 +118,9 @@ def test_siglip_by_enumeration(hits: Hits) -> None:
     laws = joint / joint.sum(1, keepdims=True)
     scores = np.stack([minimum(law) for law in laws]) - np.log(size - 1)
     is_least(loss, scores)
-    odds = (size - 1) * joint.sum(0) * np.exp(scores)  # as `served` says
-    as_said = odds / odds.sum(1, keepdims=True) if hits == "keep" else odds / (1 + odds)
+    odds = joint.sum(0) * np.exp(scores)  # log pi added
+    kept = hits == "keep"
+    as_said = odds / odds.sum(1, keepdims=True) if kept else said("siglip", hits, scores, m=size - 1, pi=joint.sum(0))
     assert as_said == pytest.approx(laws)
 
 

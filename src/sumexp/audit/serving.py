@@ -96,8 +96,7 @@ def served(setup: Setup, log_p: bool) -> str:
     weighted = "where a label of frequency pi counts 1/pi"
     if log_p:
         return f"for {by_metric}: the scores as they are, log P; {weighted}: minus log pi"
-    plain = not setup.is_set and len(setup.m) == 1 and setup.hits == "keep" and setup.table is None
-    if not plain or setup.weights != "none":
+    if setup.is_set or len(setup.m) > 1 or (setup.weights, setup.hits) != ("none", "keep"):
         return ""
     rare = "as they are" if setup.name.startswith(("within-batch", "cross-")) else "plus log q, minus log pi"
     return f"for {by_metric}: the scores, log P/q, plus log q; {weighted}: {rare}"
