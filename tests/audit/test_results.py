@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from sumexp.audit import Audit, AuditError, audit, drift
+from sumexp.audit._effects import described
 from sumexp.audit._setup import Weights, read_setup
 from sumexp.audit._text import digits, nats, percent, signed
-from sumexp.audit.results import SMALL, WIDTH, Line, decide
+from sumexp.audit.results import SMALL, WIDTH, Line, decide, row
 from sumexp.audit.serving import cosines
 from sumexp.samplers import Hits
 
@@ -24,6 +25,12 @@ COUNTS = np.maximum(1, 3000 // np.arange(1, 301))
 @pytest.fixture(scope="module")
 def base() -> Audit:
     return audit(COUNTS, weights="none", hits="keep", m=255)
+
+
+def test_a_row_has_the_means_over_examples_and_their_error() -> None:
+    each = described(np.ones(2), np.full(2, 0.5), np.zeros(2), np.array([0, 2]), np.full(2, 0.5))
+    made = row("a", [replace(each, kl=kl, kl_error=0.5, overlap=kl) for kl in (1.0, 3.0)])
+    assert (made.kl, made.kl_error, made.overlap) == pytest.approx((2, 1, 2))  # sqrt 2 / sqrt 2
 
 
 def test_lines_fit(base: Audit) -> None:
