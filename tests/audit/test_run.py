@@ -120,8 +120,8 @@ def test_each_known_fault_is_found_and_no_other(given: dict[str, Any], fault: st
         ("distinct:unigram", "arrival mask", ""),
     ],
 )  # fmt: skip
-def test_the_change_of_a_scheme(sampler: str, way: str, change: str) -> None:
-    setup = read_setup(PRIOR, sampler, *way.split(), 4, 5 if sampler == "mixed" else None)  # type: ignore[arg-type]
+def test_the_change_of_a_scheme(sampler: str, way: Any, change: str) -> None:
+    setup = read_setup(PRIOR, sampler, *way.split(), 4, 5 if sampler == "mixed" else None)
     assert re.fullmatch(change, remedy(setup))
 
 
