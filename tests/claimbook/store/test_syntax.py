@@ -41,15 +41,8 @@ SAME = [
 ]
 OTHER = [
     *(("y", "width"), ("z", "depth"), ("f", "g"), ("t", "series"), ("u", "v"), ("inner", "closure")),
-    *(
-        ("np", "numpy_"),
-        ("scale", "factor"),
-        ("sum", "mean"),
-        ("dtype", "out"),
-        ("sep", "end"),
-        ("OSError", "IOError_"),
-    ),
-    *(("z=1", "z=2"), ('"a"', '"b"'), ("total +=", "total -="), ("/, ", "")),
+    *(("np", "numpy_"), ("scale", "factor"), ("sum", "mean"), ("dtype", "out"), ("sep", "end")),
+    *(("OSError", "IOError_"), ("z=1", "z=2"), ('"a"', '"b"'), ("total +=", "total -="), ("/, ", "")),
 ]
 
 
