@@ -168,6 +168,7 @@ def test_changed_code_is_said_until_a_check_finds_the_same(monkeypatch: pytest.M
     again = grids.check("tiny", "cpu", Store(tmp_path / "b"), 3)
     assert sorted(again) == sorted((f"{name(run)} {run.key[:12]}", 0.0, False) for run in checked())
     assert not any(run.brought and run.brought.is_stale for run in trained())
+    assert grids.write("tiny", "cpu", "cpu") == 4  # the runs that were checked
     [noted] = json.loads(bundled.files("tiny")[0].read_text("utf-8"))["checks"]
     assert (noted["runs"], noted["difference"]) == (3, 0.0)
 

@@ -64,8 +64,7 @@ def test_a_subset(k: int) -> None:
 @pytest.mark.parametrize("q", [None, Q])
 def test_draws(k: int, q: tuple[Fraction, ...] | None) -> None:
     law = q or (Fraction(1, 4),) * 4
-    estimate = drawn(LOG_A, k, None if q is None else LOG_Q)
-    check(estimate, k, ((p, share(seen, law)) for p, seen in draws(k, law)))
+    check(drawn(LOG_A, k, q and LOG_Q), k, ((p, share(seen, law)) for p, seen in draws(k, law)))
 
 
 @pytest.mark.parametrize("k", [1, 2])
