@@ -34,11 +34,12 @@ CODE = ["code"]
 
 def task(config: Config, /, **_: object) -> Result:
     values = np.arange(4) / 3 + config.number + SHIFT[0]
-    return Result({"values": values, "images": np.ones(100)}, {"mean": float(values.mean())}, {"epoch": np.arange(2)})
+    metrics = {"mean": float(values.mean()), "seeds": 4.0}
+    return Result({"values": values, "images": np.ones(100)}, metrics, {"epoch": np.arange(2)})
 
 
 def exact(config: Config, /, **_: object) -> Result:
-    return Result({"values": np.arange(4) + SHIFT[0], "names": np.array(["a"])})
+    return Result({"values": np.arange(4) + SHIFT[0] * np.eye(4)[3], "sizes": np.arange(2), "names": np.array(["a"])})
 
 
 def slim(arrays: Arrays) -> Arrays:
@@ -124,7 +125,8 @@ def test_a_run_that_the_store_lacks_stays_in_the_file() -> None:
 def test_runs_of_another_profile_stand_beside_them_as_far_as_they_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are shown together or not at all, and neither replaces nor completes those that a build shows."""
     larger = [Job(task, Config(n, shift=1.0), ("mnist",), seconds={"cpu": 1.0}, condense=slim) for n in range(2)]
-    monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, has_data: tuple(larger)})
+    shared = Job(task, Config(0), ("mnist",))  # also at cpu
+    monkeypatch.setattr(grids, "grids", lambda: {"tiny": lambda profile, has_data: (*larger, shared)})
     wanted = runs.cached(task, larger[0].config, data=("mnist",))
     assert grids.write("tiny", "paper", "cpu") == 1
     bundles.forget()
@@ -156,15 +158,17 @@ def test_changed_code_is_said_until_a_check_finds_the_same(monkeypatch: pytest.M
     data_note.origin("tiny", trained())
     assert "make check-results GRID=tiny" in shown[0]
     assert shown[0].startswith('<p class="origin">3 runs, computed 20')
-    for shift in (1.0, float("nan")):  # today's code gives other numbers, or none: nothing is noted
+    # Today's code gives other numbers, none, others of the exact task, or was not asked for these: nothing is noted.
+    for shift, *expected in ((0.015, True, True), (np.nan, True, True), (4.5e-6, False, True), (4.5e-6, False)):
         SHIFT[0] = shift
-        apart = grids.check("tiny", "cpu", Store(tmp_path / str(shift)), 2)
-        assert [far for *_, far in apart] == [True, True]
+        apart = grids.check("tiny", "cpu", Store(tmp_path / str(shift)), len(expected))
+        assert [far for *_, far in apart] == expected
     assert all(run.brought and run.brought.is_stale for run in trained())
     SHIFT[0] = 0.0
     again = grids.check("tiny", "cpu", Store(tmp_path / "b"), 3)
     assert sorted(again) == sorted((f"{name(run)} {run.key[:12]}", 0.0, False) for run in checked())
     assert not any(run.brought and run.brought.is_stale for run in trained())
+    assert grids.write("tiny", "cpu", "cpu") == 4  # the runs that were checked
     [noted] = json.loads(bundled.files("tiny")[0].read_text("utf-8"))["checks"]
     assert (noted["runs"], noted["difference"]) == (3, 0.0)
 
@@ -195,6 +199,8 @@ def test_what_is_missing_is_said() -> None:
         grids.write("tiny", "cpu", "cpu")
     with pytest.raises(BookError, match="no runs of the grid tiny come with the book"):
         next(grids.check("tiny", "cpu", default(), 3))
+    with pytest.raises(BookError, match="GRID is 'huge'; expected one of tiny"):
+        grids.write("huge", "cpu", "cpu")
 
 
 def test_a_stack_keeps_means_over_images_but_for_what_is_shown_and_judged() -> None:

@@ -56,19 +56,15 @@ def test_the_softmax_of_the_case() -> None:
 def test_a_subset(k: int) -> None:
     sets = list(combinations(range(4), k))
     uniform = (Fraction(1, 4),) * 4
-    check(
-        subset(LOG_A, k),
-        k,
-        ((Fraction(1, len(sets)), share(drawn, uniform)) for drawn in sets) if k < 4 else [(Fraction(1), F)],
-    )
+    outcomes = ((Fraction(1, len(sets)), share(drawn, uniform)) for drawn in sets) if k < 4 else [(Fraction(1), F)]
+    check(subset(LOG_A, k), k, outcomes)
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
 @pytest.mark.parametrize("q", [None, Q])
 def test_draws(k: int, q: tuple[Fraction, ...] | None) -> None:
     law = q or (Fraction(1, 4),) * 4
-    estimate = drawn(LOG_A, k, None if q is None else LOG_Q)
-    check(estimate, k, ((p, share(seen, law)) for p, seen in draws(k, law)))
+    check(drawn(LOG_A, k, q and LOG_Q), k, ((p, share(seen, law)) for p, seen in draws(k, law)))
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -85,12 +81,8 @@ def test_halves(k: int, q: tuple[Fraction, ...] | None) -> None:
 
 def test_halves_take_the_first_order_out_of_the_bias() -> None:
     """The bias of k draws is c/k + O(1/k^2): four times the draws leave a quarter of it, and of halves a sixteenth."""
-    plain, second = (
-        drawn(LOG_A, 4000).bias / drawn(LOG_A, 16000).bias,
-        halves(LOG_A, 2000).bias / halves(LOG_A, 8000).bias,
-    )
-    assert plain == pytest.approx(4, rel=0.01)
-    assert second == pytest.approx(16, rel=0.02)
+    assert drawn(LOG_A, 4000).bias / drawn(LOG_A, 16000).bias == pytest.approx(4, rel=0.01)
+    assert halves(LOG_A, 2000).bias / halves(LOG_A, 8000).bias == pytest.approx(16, rel=0.02)
 
 
 def test_all_of_them_at_times() -> None:

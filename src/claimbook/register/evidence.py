@@ -120,8 +120,8 @@ class Keeper:
         """Note how a test ended; of several cases the worst counts."""
         file = report.nodeid.partition("::")[0]
         self._seconds[file] += report.duration
-        if report.when == "setup" and report.passed:
-            return  # the test itself is still to come
+        if report.when not in ("setup", "call", "teardown"):  # a worker crashed: some cases may never run
+            self._wanted.clear()
         for record in _records(report):
             key = (record["test"], record["claim"], record["shows"], record["evidence"])
             kept = self._tests[file].setdefault(key, {**record, "outcome": report.outcome, "findings": []})

@@ -16,7 +16,6 @@ PROOFS = Path("proofs")
 FILE = "outcomes.json"
 """What the entry of a test module holds."""
 FORM = TypeAdapter(tuple[Test, ...])
-_RECORDED_BY = ("claimbook.register.evidence", "claimbook.register.model")
 
 
 def file_of(module: str) -> Path:
@@ -31,19 +30,20 @@ def computations() -> dict[str, Computation]:
 
 
 def computation(path: Path) -> Computation:
-    """The outcomes of a test module: its code, that of helpers and tests it imports, versions, data and code in reach.
+    """The outcomes of a test module: its code, that of helpers and what they import, versions, data and code in reach.
 
     Tests in ``tests/proofs`` depend on proofs too, and tests that read runs (`tests.complete`) on those and on grids.
     """
-    around = {file for folder in path.parents if TESTS in (folder, *folder.parents) for file in folder.glob("*.py")}
+    around = {file for folder in path.parents if folder.is_relative_to(TESTS) for file in folder.glob("*.py")}
     texts, counted = dict[Path, str](), {path} | {file for file in around if not file.name.startswith("test_")}
     while counted:
         texts |= {file: file.read_text("utf-8") for file in counted}
-        names = {part for text in texts.values() for n in parts.names_in(text) for part in (n, n.rpartition(".")[0])}
-        counted = {file for file in around - texts.keys() if ".".join(file.with_suffix("").parts) in names}
+        names = {name for file in counted for n in parts.names_in(texts[file]) for name in (n, n.rpartition(".")[0])}
+        counted = {file for name in names if (file := Path(f"{name.replace('.', '/')}.py")).is_file()} - texts.keys()
     reached = parts.closure(parts.imports(*texts.values()))
     files = {str(proof): proof for proof in PROOFS.glob("*.v") if PROOFS.name in path.parts}
-    reads = any("tests.complete" in text for file, text in texts.items() if file.parent != TESTS)
+    readers = (text for file, text in texts.items() if file == path or file.parent != TESTS)
+    reads = any(name.startswith("tests.complete") for text in readers for name in parts.names_in(text))
     files |= {f"runs {grid}": bundled.files(grid)[0] for grid in bundled.grids() if reads}
     return Computation(
         "evidence",
@@ -54,7 +54,7 @@ def computation(path: Path) -> Computation:
         | ({"grids in the store": digest(*(path.name for path in default().paths("grid")))} if reads else {})
         | parts.modules(reached)
         | parts.versions(reached, *texts.values())
-        | {f"module {name}": parts.module(name) for name in _RECORDED_BY},
+        | {f"module {name}": parts.module(name) for name in (f"{__package__}.evidence", f"{__package__}.model")},
     )
 
 

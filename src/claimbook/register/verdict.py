@@ -65,7 +65,7 @@ def markers(tests_dir: Path) -> Iterator[tuple[str, str]]:
             marked = _marked(path.read_text(encoding="utf-8"))
         except SyntaxError as error:
             raise BookError(f"{path}:{error.lineno}: not Python: {error.msg}") from None
-        yield from ((f"{path.as_posix()}::{name}", claim) for name, claim in marked)
+        yield from ((f"{path.relative_to(tests_dir.parent).as_posix()}::{name}", claim) for name, claim in marked)
 
 
 @cache
@@ -159,7 +159,8 @@ def _decided(claim: Claim, tests: tuple[Test, ...], waiting: bool) -> Entry:
         case "open":
             carrying, says = [], _why_open(claim, tests, deciding)
         case _:
-            carrying = [test for test in deciding if test.outcome == "passed"]
+            of = {"correction"} & shown or shown  # what a correction rests on, not its counterexample
+            carrying = [test for test in deciding if test.outcome == "passed" and test.shows in of]
             says = _measured(claim, carrying)
     evidence = min((test.evidence for test in carrying), key=_RANK.index, default=None)
     return Entry(**dict(claim), verdict=verdict, says=says, evidence=evidence, tests=tests)
@@ -193,8 +194,8 @@ def decide(claims: Claims, ended: Sequence[Test], tests_dir: Path = Path("tests"
     for claim in claims.values():
         its = (test for test in ended if test.claim == claim.id)
         tests = tuple(sorted(its, key=lambda test: (_RANK.index(test.evidence), test.test)))
-        ran = {test.name for test in tests}
-        waiting = any(of == claim.id and test.rpartition("::")[2] not in ran for test, of in declared)
+        ran = {f"{file}::{name}" for test in tests for file, *names in [test.test.split("::")] for name in names}
+        waiting = any(of == claim.id and test not in ran for test, of in declared)
         faults += [f"{claim.place}: {fault}" for fault in _faults(claim, tests, waiting)]
         register.append(_decided(claim, tests, waiting))
     if faults:

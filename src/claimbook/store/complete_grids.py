@@ -45,9 +45,8 @@ def states(grid: str, names: Iterable[str], profile: str, device: str) -> dict[s
 
 def _origin(grid: str, name: str, profile: str, device: str) -> str:
     """``store`` or ``book``, if it has the runs on a data set; at profiles that train, ``here`` if the data are."""
-    is_here = bool(parts.present([name]))
     if profile != TRAINED_BEFORE:
-        return "here" * is_here
-    if is_here and default().find(mark(grid, name, profile, device)):
+        return "here" * bool(parts.present([name]))
+    if default().find(mark(grid, name, profile, device)):  # of data that are here: an absent set is another part
         return "store"
     return "book" if name in bundled.sources(grid, profile) else ""

@@ -266,6 +266,7 @@ FILTERED = {
     "by marker": ("-m", "slow"),
     "by another marker": ("-m", "not slow"),
     "one test": ("tests/test_bias.py::test_passes",),
+    "what failed before": ("--lf",),
     "one left out": ("--deselect", "tests/test_bias.py::test_fails"),
     "another module": ("tests/test_b.py",),
     "one module left out": ("--ignore", "tests/test_bias.py"),
@@ -277,7 +278,7 @@ FILTERED = {
 @pytest.mark.parametrize("options", FILTERED.values(), ids=FILTERED)
 def test_what_did_not_run_whole_is_not_kept(project: Project, options: tuple[str, ...]) -> None:
     project.write(f"{MARK}\ndef test_it(): ...\n", "test_b.py")
-    project.test(*options, code=int("not slow" in options))
+    project.test(*options, code=int(options[-1] in ("not slow", "--lf")))
     assert project.kept() is None
 
 
@@ -288,8 +289,9 @@ def test_what_did_not_run_whole_is_not_kept(project: Project, options: tuple[str
         (SMALL, ("--maxfail", "1"), 1),
         (f"{SMALL}\ndef test_stop(): raise KeyboardInterrupt\n", ONE_WORKER, 2),
         (f"{SMALL}\ndef broken(:\n", (), 4),
+        (f"{SMALL}\n{MARK}\n@pytest.mark.parametrize('n', [0, 1])\ndef test_it(n): n and os._exit(n)\n", ONE_WORKER, 1),
     ],
-    ids=["stopped", "stopped by a count", "interrupted", "broken"],
+    ids=["stopped", "stopped by a count", "interrupted", "broken", "crashed in one case"],
 )
 def test_half_a_run_keeps_nothing(project: Project, source: str, options: tuple[str, ...], code: int) -> None:
     project.write(source)

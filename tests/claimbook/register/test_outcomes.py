@@ -9,6 +9,7 @@ from claimbook.store import default, parts
 from claimbook.store.computation import Computation
 from claimbook.store.provenance import Meter
 from sumexp import datasets
+from tests.claimbook import bundles
 from tests.claimbook.pipeline.tiny import write
 
 
@@ -32,17 +33,16 @@ def test_evidence_is_of_the_tests_their_helpers_and_the_code_they_reach() -> Non
     path = write("tests/bias/test_paper.py", f"from tests.bias.test_a import x\n{CLAIM.format('True')}")
     write("tests/test_other.py", "def test_it(): ...")
     write("tests/bias/test_a.py", "from tests.bias import test_b")
-    for helper in ("tests/conftest.py", "tests/bias/helper.py", "tests/bias/test_b.py"):
+    write("tests/conftest.py", "from tests.far.helper import x")
+    for helper in ("tests/far/helper.py", "tests/bias/helper.py", "tests/bias/test_b.py"):
         write(helper, "x = 1")
     before = outcomes.computation(path)
     assert (before.kind, before.name) == ("evidence", "bias.test_paper")
-    files = {
-        f"file tests/{name}.py" for name in ("bias/test_paper", "bias/test_a", "bias/test_b", "bias/helper", "conftest")
-    }
-    assert {name for name in before.parts if name.startswith("file")} == files
+    files = ("bias/test_paper", "bias/test_a", "bias/test_b", "bias/helper", "conftest", "far/helper")
+    assert {name for name in before.parts if name.startswith("file")} == {f"file tests/{name}.py" for name in files}
     write("tests/bias/test_paper.py", f"# A comment.\nfrom tests.bias.test_a import x\n{CLAIM.format('(True)')}")
     assert outcomes.computation(path).key == before.key
-    for helper in ("tests/bias/helper.py", "tests/bias/test_b.py"):
+    for helper in ("tests/bias/helper.py", "tests/bias/test_b.py", "tests/far/helper.py"):
         before = outcomes.computation(path)
         write(helper, "x = 2")
         [difference] = outcomes.computation(path).differences(before)
@@ -70,14 +70,19 @@ def test_evidence_counts_data_where_the_code_can_read_them() -> None:
 
 def test_evidence_that_reads_runs_counts_which_grids_are_whole(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SUMEXP_STORE", str(tmp_path / "store"))
+    bundles.in_folder(tmp_path / "runs", monkeypatch)
     path = write("tests/vae/test_a.py", CLAIM.format("True"))
-    reading = write("tests/fits/test_a.py", "from tests.complete import largest\n" + CLAIM.format("True"))
-    others, before = outcomes.computation(path), outcomes.computation(reading)
-    for grid in ("vae", "fits"):
+    others = outcomes.computation(path)
+    write("tests/fits/test_a.py", CLAIM.format("True"))
+    forms = ("fits/helper", "from tests.complete import largest"), ("test_a", "from tests import complete")
+    for grid, (name, line) in zip(("vae", "fits"), forms, strict=True):
+        reading = write(f"tests/{name}.py", f"{line}\n{CLAIM.format('True')}").with_name("test_a.py")
+        before = outcomes.computation(reading)
         whole = Computation("grid", f"{grid}-mnist", {"profile": "cpu"})
         with default().locked(whole), default().writing(whole) as (_, seal):
             seal(Meter().read())
         now = outcomes.computation(reading)
         assert [difference.partition(":")[0] for difference in now.differences(before)] == ["grids in the store"]
-        before = now
+    lines = parts.file_digest(write("runs/vae.json", "{}"))
+    assert outcomes.computation(reading).parts == now.parts | {"file runs vae": lines}
     assert outcomes.computation(path) == others
