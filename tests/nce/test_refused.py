@@ -13,8 +13,6 @@ from tests.exact import vector
 
 Q = Fraction
 INF, NAN, HALF = math.inf, math.nan, math.log(0.5)
-
-
 JOINT = Joint(vector([0.1, 0.2, 0.0], [0.2, 0.2, 0.3]))
 SCORES, LOG_Q, EVEN = torch.zeros(2, 3), vector(0.5, 0.25, 0.25).log(), vector(0.5, 0.5)
 FEATURES = vector([0.5, -1.0, 2.0], [0.0, 1.0, -0.5]).unsqueeze(-1)
@@ -52,6 +50,8 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: gradient.rational_best_noise([Q(1)] * 3, -1), "target is -1"),
     (lambda: gaussians.GaussianConfig(estimator="CPC"), "estimator is 'CPC'; it must be one of cpc, doe"),  # type: ignore[arg-type]
     (lambda: gaussians.optimal_bound(1, 1e-6, 2, 4), "rho is 1e-06; SciPy.* of size 5e-05 or more"),
+    (lambda: families.fit(FEATURES, torch.sum, -1.0), "is -1.0; it must be positive"),
+    (lambda: local_nce.recover(SCORES + 800, 2, LOG_Q), r"is e\^799; shift the scores"),
     (lambda: families.scores(SCORES, vector(1.0)), r"features is \(2, 3\)"),
     (lambda: families.scores(FEATURES, vector(1.0, 2.0)), r"theta is \[1.0, 2.0\]; it must be \[1\]"),
     (lambda: families.tilted(FEATURES, vector(1.0), vector(1.0), LOG_Q), r"x has shape \(1,\)"),
