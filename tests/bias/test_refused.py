@@ -54,7 +54,7 @@ ZEROS, COIN = torch.zeros(4), torch.Generator()
     (lambda: estimators.variance(HALVES, ZEROS[:3]), r"log_a has shape \(3,\)"),
     (lambda: estimators.two_valued_moments(HALVES, 2, 1, 5), "count is 5"),
     (lambda: estimators.two_valued_moments(HALVES, 2, 1, -1), "count is -1"),
-    (lambda: estimators.moments(HALVES, ()), "a is empty"), (lambda: estimators.mean_square_errors([5], ZEROS), "has 5"),
+    (lambda: estimators.moments(HALVES, ()), "is empty"), (lambda: estimators.mean_square_errors([5], ZEROS), "has 5"),
     (lambda: estimators.sample(HALVES, lambda r, i: ZEROS[i], -1, generator=COIN), "batch is -1"),
     (lambda: estimators.sample(HALVES, lambda r, i: i.repeat(1, 9), 8, generator=COIN), "read returned shape"),
     (lambda: estimators.sample(HALVES, lambda r, i: 0.0, 8, generator=COIN), "what read returned is 0.0"),  # type: ignore[arg-type, return-value]

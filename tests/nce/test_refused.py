@@ -58,10 +58,8 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: families.tilted(1e200 * FEATURES, vector(1e200), EVEN, LOG_Q), "double precision"),
     (lambda: families.fit(FEATURES, lambda s: -s[0, 0]), "the gradient is still 5.0e-01 .* no minimum"),
     (lambda: pairs.gbce("values", 3, 0.5), "log_p is 'values'"),  # type: ignore[arg-type]
-    (lambda: pairs.gbce(LOG_Q, 1, 1.5), "t is 1.5"),
-    (lambda: pairs.gbce(vector(0.0), 1, 1.0), "two classes or more"),
-    (lambda: pairs.constant_loss(NAN, 2), "bias is nan"),
-    (lambda: rational.log(0), "positive rational"),
+    (lambda: pairs.gbce(LOG_Q, 1, 1.5), "t is 1.5"), (lambda: pairs.gbce(vector(0.0), 1, 1.0), "two classes or more"),
+    (lambda: pairs.constant_loss(NAN, 2), "bias is nan"), (lambda: rational.log(0), "positive rational"),
 ])  # fmt: skip
 def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
