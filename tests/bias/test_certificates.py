@@ -126,10 +126,11 @@ def test_every_single_tuple_is_annihilated_so_every_law_on_them_is() -> None:
     # The softmax's difference in that one coordinate is not zero: 1/(1+R+v) - 1/(1+R+u) = -(v-u)/((1+R+v)(1+R+u)).
     R = sp.symbols("R", positive=True)
     assert sp.simplify(1 / (1 + R + v) - 1 / (1 + R + u) + (v - u) / ((1 + R + v) * (1 + R + u))) == 0
-    # All n of them, on a cube: n! (-d)^n / prod (1 + nu + jd), as in the test of the theorem.
-    for n in range(1, 8):
-        by_corners = certificates.mixed_difference(softmax, (Q(1, 3),) * n, (Q(2),) * n)
-        assert by_corners == certificates.cube_difference(n, Q(1, 3), 2) != 0
+    # All n of them, on a cube: n! (-d)^n / prod (1 + nu + jd), as in the test of the theorem and in Coq's `equal_box`.
+    for n in range(1, 10):
+        d, by_corners = Q(13, 6), certificates.mixed_difference(softmax, (Q(1, 3),) * n, (Q(5, 2),) * n)
+        proved = math.factorial(n) * (-d) ** n / math.prod(1 + n * Q(1, 3) + j * d for j in range(n + 1))
+        assert by_corners == certificates.cube_difference(n, Q(1, 3), Q(5, 2)) == proved != 0
 
 
 @pytest.mark.claim("bias-log-impossible", shows="statement", evidence="proof")
