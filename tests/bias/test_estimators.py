@@ -98,9 +98,9 @@ def test_padding_with_negatives_that_do_not_exist_changes_nothing() -> None:
 
 @pytest.mark.parametrize("schedule", [estimators.dyadic(8, 1), estimators.dyadic(8, 1.5, False), LATE, PAIRS])
 def test_two_valued_recursion_equals_the_enumeration(schedule: estimators.Schedule) -> None:
-    for count, low in product(range(0, schedule.n + 1, 2), (Q(1, 3), 0)):
-        a = (Q(9, 2),) * count + (low,) * (schedule.n - count)
-        assert estimators.two_valued_moments(schedule, Q(9, 2), low, count) == estimators.moments(schedule, a)
+    for count, (high, low) in product(range(0, schedule.n + 1, 2), ((Q(9, 2), Q(1, 3)), (Q(9, 2), 0), (0, Q(1, 3)))):
+        a = (high,) * count + (low,) * (schedule.n - count)
+        assert estimators.two_valued_moments(schedule, high, low, count) == estimators.moments(schedule, a)
 
 
 @pytest.mark.parametrize("n", [64, 1024, 4096])
