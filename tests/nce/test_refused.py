@@ -38,7 +38,7 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: GLOBAL(JOINT, vector([0.0, 800.0, 0.0], [0.0, 0.0, 0.0]), 2), "below 700"),
     (lambda: global_nce.bound(JOINT, SCORES, []), "n is 0; it must be a whole number from 2"),
     (lambda: candidates(2, [0, 1]), "a value of x is 2; the 2 classes are 0..1"),
-    (lambda: candidates(0, [2, 2]), "cannot occur"),
+    (lambda: candidates(0, [2, 2]), "cannot occur"), (lambda: candidates(0, [1]), "n is 1; it must"),
     (lambda: candidates(1, [2, 2], vector(HALF, HALF, -INF)), "cannot occur"),
     (lambda: candidates(torch.tensor([0, 1, 1]), [[0, 1], [1, 0]]), r"x \(3,\) and ys"),
     (lambda: global_nce.recover(torch.full((2, 3), -INF), LOG_Q), r"row \[0\] where q\(y\) > 0 is -inf"),
