@@ -126,10 +126,11 @@ def test_every_single_tuple_is_annihilated_so_every_law_on_them_is() -> None:
     # The softmax's difference in that one coordinate is not zero: 1/(1+R+v) - 1/(1+R+u) = -(v-u)/((1+R+v)(1+R+u)).
     R = sp.symbols("R", positive=True)
     assert sp.simplify(1 / (1 + R + v) - 1 / (1 + R + u) + (v - u) / ((1 + R + v) * (1 + R + u))) == 0
-    # All n of them, on a cube: n! (-d)^n / prod (1 + nu + jd), as in the test of the theorem.
-    for n in range(1, 8):
-        by_corners = certificates.mixed_difference(softmax, (Q(1, 3),) * n, (Q(2),) * n)
-        assert by_corners == certificates.cube_difference(n, Q(1, 3), 2) != 0
+    # All n of them, on a cube: n! (-d)^n / prod (1 + nu + jd), as in the test of the theorem and in Coq's `equal_box`.
+    for n in range(1, 10):
+        d, by_corners = Q(13, 6), certificates.mixed_difference(softmax, (Q(1, 3),) * n, (Q(5, 2),) * n)
+        proved = math.factorial(n) * (-d) ** n / math.prod(1 + n * Q(1, 3) + j * d for j in range(n + 1))
+        assert by_corners == certificates.cube_difference(n, Q(1, 3), Q(5, 2)) == proved != 0
 
 
 @pytest.mark.claim("bias-log-impossible", shows="statement", evidence="proof")
@@ -151,13 +152,15 @@ def test_certificate_for_log_softmax(name: str) -> None:
     assert certificate.difference == pytest.approx(-math.log(certificate.value), rel=1e-12)
 
 
-def test_on_a_tiny_box_the_log_softmax_keeps_its_digits() -> None:
+def test_on_a_tiny_box_and_a_huge_one_the_log_softmax_keeps_its_digits() -> None:
     # (1 + S) at the corners of (1, 1 + d)^2: 3 (3 + 2d) / (3 + d)^2 = 1 - d^2 / (3 + d)^2, of which -log is d^2 / 9.
     d = Q(1, 10**9)
     certificate = certificates.certify(reading.without_replacement(2, 1), (1, 1), (1 + d, 1 + d), "log")
     assert certificate.value == 1 - d**2 / (3 + d) ** 2
     assert certificate.difference == pytest.approx(float(d**2 / (3 + d) ** 2), rel=1e-14, abs=0)
     assert certificate.difference == pytest.approx(1e-18 / 9, rel=1e-8, abs=0)
+    huge = certificates.certify(reading.without_replacement(2, 1), (Q(1, 10**20),) * 2, (10**20,) * 2, "log")
+    assert huge.difference == pytest.approx(20 * math.log(10) - math.log(2), rel=1e-15)
 
 
 @pytest.mark.claim("sumexp-mixed-difference", shows="statement", evidence="exact")
@@ -165,7 +168,8 @@ def test_on_a_tiny_box_the_log_softmax_keeps_its_digits() -> None:
 def test_certificate_for_every_way_of_reading(name: str) -> None:
     scheme = SCHEMES[name]
     certificate = certificates.certify(scheme, LOWER, UPPER)
-    assert set(certificates.annihilated(scheme, LOWER, UPPER).values()) == {0}
+    differences = certificates.annihilated(scheme, LOWER, UPPER)
+    assert (set(differences.values()), len(differences)) == ({0}, certificate.histories)
     with mpmath.workdps(30):
         integral = mpmath.quad(
             lambda t: (
@@ -204,6 +208,7 @@ def test_every_estimator_of_an_adaptive_scheme_has_that_bias(box: list[tuple[Q, 
     assert certificates.mixed_difference(mean, lower, upper) == 0
     worst = max(abs(mean(a) - softmax(a)) for a in product(*box))
     assert worst >= abs(certificate.value) / 2**n
+    assert certificate.bias == pytest.approx(float(abs(certificate.value) / 2**n), rel=1e-15, abs=0)
 
 
 def test_the_softmax_of_a_negative_is_impossible_on_some_boxes_but_its_difference_vanishes_on_others() -> None:
@@ -213,7 +218,7 @@ def test_the_softmax_of_a_negative_is_impossible_on_some_boxes_but_its_differenc
     assert certificates.certify(scheme, (1, 1), (2, 2), certificates.negative(0)).value == -Q(1, 60)
     assert certificates.mixed_difference(certificates.negative(0), (1, 1), (6, 2)) == 0
     with pytest.raises(ValueError, match="vanishes on this box"):
-        certificates.certify(scheme, (1, 1), (6, 2), certificates.negative(0))
+        certificates.certify(scheme, (1, 1), (2, 6), certificates.negative(1))
     # Where each a_i is at most 1/n it cannot: n a_1 <= 1 < 1 + S.
     for n in range(1, 7):
         small = certificates.mixed_difference(certificates.negative(0), (Q(1, 3 * n),) * n, (Q(1, n),) * n)

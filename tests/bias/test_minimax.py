@@ -231,6 +231,7 @@ def test_two_reads_of_two_values_by_hand() -> None:
     assert (got.nodes, got.weights, got.error) == ((0, 1, 2), (Q(1, 4), -Q(1, 2), Q(1, 4)), Q(1, 4))
     # Nothing read: the constant 1/2.
     assert minimax.limit(7, 0).error == Q(1, 2)
+    assert [minimax.reads_needed(8, minimax.limit(8, k).error) for k in range(1, 8)] == [*range(1, 8)]
 
 
 @pytest.mark.parametrize("n,expected", [(64, (4, 6, 12, 20)), (256, (8, 11, 23, 40)), (1024, (16, 22, 46, 79))])

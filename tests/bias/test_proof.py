@@ -179,12 +179,13 @@ def test_induction_step_with_unknown_values_of_F(n: int, k: int) -> None:
 
 
 @pytest.mark.claim("bias-eq-32-34", shows="statement", evidence="exact")
-@pytest.mark.parametrize("n,k", ALL)
+@pytest.mark.parametrize("n,k", [(n, k) for n in range(1, 9) for k in range(n)])
 def test_bound_on_g(n: int, k: int) -> None:
     largest = max(abs(entry) for row in proof.coefficients(n, k) for entry in row)
     for low, high in [(LOW, HIGH), (Q(3), Q(1, 100)), (Q(1, 1000), Q(1, 1000)), (Q(100), Q(1, n))]:
         for j, value in enumerate(proof.forced(n, k, low, high)):
-            assert abs(value) < (j + 1) * largest / (1 + (n - k) * low)
+            bound = (j + 1) * largest / (1 + (n - k) * low)
+            assert abs(value) < bound if k else value == bound  # for k = 0 the strict step (33) is an equality
 
 
 @pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="exact")
@@ -192,9 +193,10 @@ def test_bound_on_g(n: int, k: int) -> None:
 def test_the_papers_choice_contradicts(n: int, k: int) -> None:
     got = proof.contradiction(n, k)
     assert got.low > 0
-    assert got.high == Q(1, n)
-    assert got.required == Q(1, 2) == got.bound
+    assert got.largest == max(abs(entry) for row in proof.coefficients(n, k) for entry in row)
+    assert (got.high, got.required, got.bound) == (Q(1, n), Q(1, 2), Q(1, 2))
     assert abs(got.forced) < got.bound  # yet g(k) would have to be 1/2
+    assert got.required - got.forced == proof.gap(n, k, got.low, got.high)
 
 
 @pytest.mark.claim("bias-final-contradiction", shows="statement", evidence="proof")

@@ -23,10 +23,6 @@ weights = st.fractions(min_value=Q(1, 5), max_value=5, max_denominator=5)
 few = settings(deadline=None, max_examples=25)
 
 
-def uniform(classes: int) -> list[Fraction]:
-    return [Q(0)] + [Q(1, classes - 1)] * (classes - 1)
-
-
 @st.composite
 def cases(draw: st.DrawFn, classes: int = 4) -> tuple[list[Fraction], list[Fraction], int]:
     """Weights e^theta, a law q on the negatives, m."""
@@ -134,13 +130,16 @@ def test_the_condition_at_each_coordinate(case: tuple[list[Fraction], list[Fract
         right = weight * inverse(w, q, m, None if l == T else l)
         assert sampled[l] == right - (l == T)
         assert (sampled[l] == full[l]) is (weight / z == right)
+    last = [[*values[1:], values[T]] for values in (w, q, sampled, full, gradient.rational_best_noise(w, T))]
+    assert gradient.rational_expected_gradient(last[0], 3, last[1], m) == last[2]  # the target may be any class
+    assert [gradient.rational_gradient(last[0], 3), gradient.rational_best_noise(last[0], 3)] == last[3:]
 
 
 @pytest.mark.claim("nce-lemma-C2-t", shows="counterexample", evidence="exact")
 def test_at_the_target_the_mean_of_the_inverse_is_not_the_inverse_of_the_mean() -> None:
     # C1: e^theta = (1; 1, 2), one uniform draw: Z-hat is 1 + 2 or 1 + 4, E[1/Z-hat] = (1/3 + 1/5)/2 = 4/15; 1/Z = 1/4.
     w = [Q(1), Q(1), Q(2)]
-    assert inverse(w, uniform(3), 1) == Q(4, 15) != Q(1, 4) == 1 / sum(w)
+    assert inverse(w, [Q(0), Q(1, 2), Q(1, 2)], 1) == Q(4, 15) != Q(1, 4) == 1 / sum(w)
 
 
 @pytest.mark.claim("nce-lemma-C2-t", shows="correction", evidence="proof")

@@ -216,9 +216,10 @@ def test_descending_the_loss_reaches_the_optimal_scores(count: int) -> None:
 
 @pytest.mark.claim("nce-pmi", shows="statement", evidence="quadrature")
 def test_with_marginal_noise_the_optimum_is_pmi_minus_a_constant() -> None:
-    # That it is the optimum is nce-local-optimum; log(p(x,y)/p(x)/p(y)) needs no proof.
+    # That it is the optimum is nce-local-optimum.
     joint = joint_of(P)
-    assert torch.allclose(local_nce.optimal_scores(joint, 6), joint.pmi - math.log(5), atol=1e-15)
+    pmi = (joint.p / torch.outer(joint.p.sum(1), joint.p.sum(0))).log()
+    assert torch.allclose(local_nce.optimal_scores(joint, 6), pmi - math.log(5), atol=1e-15)
 
 
 @pytest.mark.claim("nce-local-recover", shows="statement", evidence="proof")
@@ -242,37 +243,37 @@ def test_classes_that_the_noise_cannot_produce_are_not_recovered() -> None:
 FEATURES = torch.tensor([[[1.0], [0.0], [-1.0]], [[3.0], [1.0], [0.0]]], dtype=torch.float64)
 """s(x, y) = theta f(x, y): one parameter for two x, and no bias."""
 TRUTH = torch.ones(1, dtype=torch.float64)
-UNIFORM = torch.full((3,), -math.log(3), dtype=torch.float64)
-EVEN = torch.full((2,), 0.5, dtype=torch.float64)
+LOG_Q, OF_X = log_of(NOISE), torch.tensor([0.3, 0.7], dtype=torch.float64)
 
 
 @pytest.mark.claim("nce-self-normalisation", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("count", [2, 3, 10, 100])
 def test_local_nce_is_inconsistent_where_scores_cannot_normalise_themselves(count: int) -> None:
-    # pop(y|x) ~ q(y) e^(theta f(x,y)) with theta = 1. sum_y q(y) e^(f(x,y)) is (e + 1 + 1/e)/3 = 1.4 at one x and
-    # (e^3 + e + 1)/3 = 7.9 at the other: no theta makes both 1/(N - 1), as local NCE needs.
-    joint = families.tilted(FEATURES, TRUTH, EVEN, UNIFORM)
-    by_global = families.fit(FEATURES, lambda s: global_nce.cross_entropy(joint, s, count, UNIFORM))
-    by_local = families.fit(FEATURES, lambda s: local_nce.cross_entropy(joint, s, count, UNIFORM))
+    # pop(y|x) ~ q(y) e^(theta f(x,y)) with theta = 1. sum_y q(y) e^(f(x,y)) is e/2 + 1/3 + 1/(6e) = 1.8 at one x and
+    # e^3/2 + e/3 + 1/6 = 11.1 at the other: no theta makes both 1/(N - 1), as local NCE needs.
+    joint = families.tilted(FEATURES, TRUTH, OF_X, LOG_Q)
+    by_global = families.fit(FEATURES, lambda s: global_nce.cross_entropy(joint, s, count, LOG_Q))
+    by_local = families.fit(FEATURES, lambda s: local_nce.cross_entropy(joint, s, count, LOG_Q))
     assert by_global.item() == pytest.approx(1, abs=1e-6)
-    recovered = global_nce.recover(families.scores(FEATURES, by_global), UNIFORM)
+    recovered = global_nce.recover(families.scores(FEATURES, by_global), LOG_Q)
     assert torch.allclose(recovered, joint.y_given_x, atol=1e-6)
     assert by_local.item() < 0.4
     scores = families.scores(FEATURES, by_local)
-    assert defect_of(scores, count, UNIFORM).abs().max() > 0.1
-    assert (local_nce.recover(scores, count, UNIFORM) - joint.y_given_x).abs().max() > 0.1
-    assert (global_nce.recover(scores, UNIFORM) - joint.y_given_x).abs().max() > 0.1  # nor by normalising afterwards
+    assert defect_of(scores, count, LOG_Q).abs().max() > 0.1
+    assert (local_nce.recover(scores, count, LOG_Q) - joint.y_given_x).abs().max() > 0.1
+    assert (global_nce.recover(scores, LOG_Q) - joint.y_given_x).abs().max() > 0.1  # nor by normalising afterwards
 
 
 @pytest.mark.claim("nce-self-normalisation", shows="statement", evidence="quadrature")
 @pytest.mark.parametrize("count", [2, 10])
 def test_a_bias_for_each_x_makes_local_nce_consistent(count: int) -> None:
-    joint = families.tilted(FEATURES, TRUTH, EVEN, UNIFORM)
+    joint = families.tilted(FEATURES, TRUTH, OF_X, LOG_Q)
     biases = torch.eye(2, dtype=torch.float64).unsqueeze(1).expand(2, 3, 2)
     features = torch.cat([FEATURES, biases], -1)
-    theta = families.fit(features, lambda s: local_nce.cross_entropy(joint, s, count, UNIFORM))
+    theta = families.fit(features, lambda s: local_nce.cross_entropy(joint, s, count, LOG_Q))
     assert theta[0].item() == pytest.approx(1, abs=1e-5)
-    for bias, z in zip(theta[1:], [(math.e + 1 + 1 / math.e) / 3, (math.e**3 + math.e + 1) / 3], strict=True):
+    assert torch.allclose(joint.x, OF_X)
+    for bias, z in zip(theta[1:], (LOG_Q + FEATURES[..., 0]).exp().sum(1), strict=True):
         assert bias.item() == pytest.approx(-math.log(z) - math.log(count - 1), abs=1e-5)
 
 

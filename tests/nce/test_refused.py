@@ -13,8 +13,6 @@ from tests.exact import vector
 
 Q = Fraction
 INF, NAN, HALF = math.inf, math.nan, math.log(0.5)
-
-
 JOINT = Joint(vector([0.1, 0.2, 0.0], [0.2, 0.2, 0.3]))
 SCORES, LOG_Q, EVEN = torch.zeros(2, 3), vector(0.5, 0.25, 0.25).log(), vector(0.5, 0.5)
 FEATURES = vector([0.5, -1.0, 2.0], [0.0, 1.0, -0.5]).unsqueeze(-1)
@@ -40,7 +38,7 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: GLOBAL(JOINT, vector([0.0, 800.0, 0.0], [0.0, 0.0, 0.0]), 2), "below 700"),
     (lambda: global_nce.bound(JOINT, SCORES, []), "n is 0; it must be a whole number from 2"),
     (lambda: candidates(2, [0, 1]), "a value of x is 2; the 2 classes are 0..1"),
-    (lambda: candidates(0, [2, 2]), "cannot occur"),
+    (lambda: candidates(0, [2, 2]), "cannot occur"), (lambda: candidates(0, [1]), "n is 1; it must"),
     (lambda: candidates(1, [2, 2], vector(HALF, HALF, -INF)), "cannot occur"),
     (lambda: candidates(torch.tensor([0, 1, 1]), [[0, 1], [1, 0]]), r"x \(3,\) and ys"),
     (lambda: global_nce.recover(torch.full((2, 3), -INF), LOG_Q), r"row \[0\] where q\(y\) > 0 is -inf"),
@@ -52,16 +50,16 @@ def candidates(x: int | Tensor, ys: object, log_q: Tensor | None = None) -> Tens
     (lambda: gradient.rational_best_noise([Q(1)] * 3, -1), "target is -1"),
     (lambda: gaussians.GaussianConfig(estimator="CPC"), "estimator is 'CPC'; it must be one of cpc, doe"),  # type: ignore[arg-type]
     (lambda: gaussians.optimal_bound(1, 1e-6, 2, 4), "rho is 1e-06; SciPy.* of size 5e-05 or more"),
+    (lambda: families.fit(FEATURES, torch.sum, -1.0), "is -1.0; it must be positive"),
+    (lambda: local_nce.recover(SCORES + 800, 2, LOG_Q), r"is e\^799; shift the scores"),
     (lambda: families.scores(SCORES, vector(1.0)), r"features is \(2, 3\)"),
     (lambda: families.scores(FEATURES, vector(1.0, 2.0)), r"theta is \[1.0, 2.0\]; it must be \[1\]"),
     (lambda: families.tilted(FEATURES, vector(1.0), vector(1.0), LOG_Q), r"x has shape \(1,\)"),
     (lambda: families.tilted(1e200 * FEATURES, vector(1e200), EVEN, LOG_Q), "double precision"),
     (lambda: families.fit(FEATURES, lambda s: -s[0, 0]), "the gradient is still 5.0e-01 .* no minimum"),
     (lambda: pairs.gbce("values", 3, 0.5), "log_p is 'values'"),  # type: ignore[arg-type]
-    (lambda: pairs.gbce(LOG_Q, 1, 1.5), "t is 1.5"),
-    (lambda: pairs.gbce(vector(0.0), 1, 1.0), "two classes or more"),
-    (lambda: pairs.constant_loss(NAN, 2), "bias is nan"),
-    (lambda: rational.log(0), "positive rational"),
+    (lambda: pairs.gbce(LOG_Q, 1, 1.5), "t is 1.5"), (lambda: pairs.gbce(vector(0.0), 1, 1.0), "two classes or more"),
+    (lambda: pairs.constant_loss(NAN, 2), "bias is nan"), (lambda: rational.log(0), "positive rational"),
 ])  # fmt: skip
 def test_the_message_names_the_fault(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):

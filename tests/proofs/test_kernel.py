@@ -3,13 +3,9 @@
 import re
 import shutil
 import subprocess
-from fractions import Fraction
-from math import factorial, prod
 from pathlib import Path
 
 import pytest
-
-from sumexp.bias import cube_difference
 
 PROOFS = Path(__file__).parents[2] / "proofs"
 COQC = shutil.which("coqc")
@@ -93,11 +89,3 @@ def test_what_is_false_or_assumed_is_refused(
     monkeypatch.setattr(f"{__name__}.PROOFS", tmp_path)
     with pytest.raises(AssertionError, match=message):
         proved(("ranking.reciprocal_rank",), tmp_path)
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 9])
-def test_the_proved_closed_form_is_the_computed_one(n: int) -> None:
-    low, high = Fraction(1, 3), Fraction(5, 2)
-    h = high - low
-    rising = prod(1 + n * low + j * h for j in range(n + 1))
-    assert cube_difference(n, low, high) == (-1) ** n * factorial(n) * h**n / rising

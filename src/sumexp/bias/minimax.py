@@ -228,7 +228,7 @@ def _exchange_in_floats(values: Sequence[Fraction], degree: int) -> tuple[int, .
     n, count = len(values) - 1, degree + 2
     nodes = _chebyshev(n, count)
     f, s = np.array([float(value) for value in values]), np.arange(n + 1, dtype=np.float64)
-    best, best_level = nodes, -1.0
+    best, best_level = nodes, 0.0
     for _ in range(60):
         t = np.array(nodes, dtype=np.float64)
         apart = t[:, None] - t[None, :] + np.eye(count)
@@ -236,7 +236,7 @@ def _exchange_in_floats(values: Sequence[Fraction], degree: int) -> tuple[int, .
         weights = np.exp(size - size.max()) * (-1.0) ** np.arange(count)
         weights /= np.abs(weights).sum()
         level = float(weights @ f[list(nodes)])
-        if not level or abs(level) <= best_level:
+        if abs(level) <= best_level:
             break
         best, best_level = nodes, abs(level)
         at_nodes = f[list(nodes)] - level * np.sign(weights)

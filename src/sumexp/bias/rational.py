@@ -85,12 +85,9 @@ def maximise(
         ValueError: if the program is infeasible or unbounded.
     """
     m, width = len(matrix), len(objective)
-    unit = [[Fraction(int(i == j)) for j in range(m)] for i in range(m)]
-    rows = [[*row, *unit[i], value] for i, (row, value) in enumerate(zip(matrix, right, strict=True))]
-    basis = list(range(width, width + m))
-    first = [-sum((row[j] for row in rows), Fraction(0)) for j in range(width + m + 1)]
-    first[width : width + m] = [Fraction(0)] * m
-    rows.append(first)
+    rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
+    basis = list(range(width, width + m))  # the artificial variables; those that leave never return
+    rows.append([-sum(column, Fraction(0)) for column in zip(*rows, strict=True)])
     _improve(rows, basis, width)
     if rows[-1][-1] != 0:
         raise ValueError("the linear program has no feasible point")
@@ -100,7 +97,7 @@ def maximise(
             pivot(rows, i, column)
             basis[i] = column
     costs = {column: objective[column] for column in basis if column < width}
-    last = [-value for value in objective] + [Fraction(0)] * (m + 1)
+    last = [*(-value for value in objective), Fraction(0)]
     for i, column in enumerate(basis):
         if cost := costs.get(column, Fraction(0)):
             last = [x + cost * y for x, y in zip(last, rows[i], strict=True)]

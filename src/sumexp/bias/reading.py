@@ -37,7 +37,7 @@ def outcomes(scheme: Scheme, a: Sequence[Rational]) -> dict[History, Fraction]:
         steps = scheme(history)
         if sum(steps.values()) != 1 or any(p < 0 for p in steps.values()):
             given = ", ".join(f"{index}: {p}" for index, p in steps.items())
-            raise ValueError(f"after {describe(history)} the scheme's probabilities are {given}; they must sum to 1")
+            raise ValueError(f"after {describe(history)} the scheme has {given}; want probabilities that sum to 1")
         for index, p in steps.items():
             if index is None:
                 law[history] += probability * p
@@ -61,7 +61,8 @@ def describe(history: History) -> str:
 def fixed(law: Mapping[tuple[int, ...], Fraction]) -> Scheme:
     """Indices drawn together before anything is read (Assumption 3.2): tuples of any length, repeats allowed."""
     if sum(law.values()) != 1 or any(p < 0 for p in law.values()):
-        raise ValueError(f"the probabilities of the {len(law)} tuples sum to {sum(law.values())}; they must sum to 1")
+        given = f"sum to {sum(law.values())}" if sum(law.values()) != 1 else f"fall to {min(law.values())}"
+        raise ValueError(f"the probabilities of the {len(law)} tuples {given}; they must sum to 1, none negative")
 
     def scheme(history: History) -> Mapping[int | None, Fraction]:
         seen = tuple(index for index, _ in history)

@@ -51,15 +51,14 @@ def sampled_bias(logits: Tensor, label: int, m: int, log_q: Tensor | None = None
     """
     checks.floating("logits", logits, "[..., classes]")
     leaf = logits.detach().to(torch.float64, copy=True).requires_grad_()
-    proposal = None if log_q is None else log_q.detach()
-    result = expectations.sampled_softmax(leaf, label, m, proposal)
+    result = expectations.sampled_softmax(leaf, label, m, log_q)
     (mean_gradient,) = torch.autograd.grad(result.loss.sum(), leaf)
     full = torch.softmax(leaf.detach(), -1)
     target = torch.zeros_like(full)
     target[..., label] = 1
     value = result.probability_gap.detach()
-    if proposal is not None:
-        never = (proposal == -torch.inf) & (target == 0)
+    if log_q is not None:
+        never = (log_q == -torch.inf) & (target == 0)
         seen = torch.where(never, -torch.inf, leaf.detach()).softmax(-1)[..., label]
         value = value + seen * torch.where(never, full, 0.0).sum(-1)
     return Bias(full[..., label], value, mean_gradient - (full - target))

@@ -18,15 +18,15 @@ def checked_law(log_q: Tensor, scores: Tensor) -> Tensor:
     """[classes] log q in float64, checked and normalised, for ``scores`` [..., classes]; see :func:`noise`."""
     if scores.ndim < 1:
         raise ValueError("scores is one number; it must be [..., classes]")
-    if not isinstance(log_q, Tensor) or log_q.shape != scores.shape[-1:]:
-        raise ValueError(f"log_q has shape {tuple(getattr(log_q, 'shape', ()))}; it must be [{scores.shape[-1]}]")
+    if log_q.shape != scores.shape[-1:]:
+        raise ValueError(f"log_q has shape {tuple(log_q.shape)}; it must be [{scores.shape[-1]}]")
     return log_law("log_q", log_q)
 
 
 def checked_scores(joint: Joint, scores: Tensor, log_q: Tensor) -> Tensor:
     """[X, Y] scores in float64; ``-inf`` anywhere, ``+inf`` only where q(y) = 0."""
-    if not isinstance(scores, Tensor) or tuple(scores.shape) != joint.shape:
-        raise ValueError(f"scores has shape {tuple(getattr(scores, 'shape', ()))}; the joint law has {joint.shape}")
+    if tuple(scores.shape) != joint.shape:
+        raise ValueError(f"scores has shape {tuple(scores.shape)}; the joint law has {joint.shape}")
     wrong = torch.isnan(scores) | ((scores == math.inf) & (log_q > -math.inf))
     if bool(wrong.any()):
         x, y = wrong.nonzero()[0].tolist()

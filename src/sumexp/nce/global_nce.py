@@ -159,7 +159,7 @@ def recover(scores: Tensor, log_q: Tensor) -> Tensor:
     """
     log_noise = checked_law(log_q, scores)
     drawn = log_noise > -math.inf
-    logits = torch.where(drawn, torch.where(drawn, widest(scores), 0.0) + log_noise, -math.inf)
+    logits = torch.where(drawn, widest(scores), 0.0) + log_noise
     highest = logits.detach().amax(-1)
     if not bool(torch.isfinite(highest).all()):
         x = (~torch.isfinite(highest)).nonzero()[0].tolist()

@@ -118,7 +118,7 @@ def recover(scores: Tensor, n: int, log_q: Tensor) -> Tensor:
     s = torch.where(drawn, scores, 0.0)
     if not bool((s < math.inf).all()):
         raise ValueError("a score is NaN or +inf where q(y) > 0; a score must be a number or -inf")
-    log_p = torch.where(drawn, s + log_noise + math.log(n - 1), -math.inf)
+    log_p = s + log_noise + math.log(n - 1)
     if bool((log_p > LARGEST).any()):
         raise ValueError(f"a recovered probability is e^{log_p.max().item():.0f}; shift the scores")
     return torch.exp(log_p)

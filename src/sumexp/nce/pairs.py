@@ -84,7 +84,7 @@ def sigmoid_pairs(joint: Joint, batch: int, hits: PairHits = "keep") -> Tensor:
     scores = local_nce.optimal_scores(joint, batch)
     if hits == "keep":
         return scores
-    return torch.where(scores > -math.inf, scores - _log_others(joint.log_y_given_x), -math.inf)
+    return scores - _log_others(joint.log_y_given_x)
 
 
 @typed

@@ -53,10 +53,8 @@ def log(value: Fraction | int) -> LogSum:
     ratio = Fraction(value)
     if ratio <= 0:
         raise ValueError(f"the logarithm of {ratio} is not a number; give a positive rational")
-    powers = defaultdict(Fraction, _factors(ratio.numerator))
-    for prime, power in _factors(ratio.denominator).items():
-        powers[prime] -= power
-    return LogSum({prime: Fraction(power) for prime, power in powers.items() if power})
+    below = {prime: -power for prime, power in _factors(ratio.denominator).items()}  # no prime is in both
+    return LogSum({**_factors(ratio.numerator), **below})
 
 
 def total(terms: Iterable[tuple[Fraction, LogSum]]) -> LogSum:
