@@ -126,23 +126,24 @@ def test_lemma_2_by_the_tangent() -> None:
     assert sp.diff(difference, u, 2) == 1 / u**2
 
 
+MODEL = tuple(v / sum(VALUES) for v in VALUES)  # q proportional to e^f over all labels, the label's own term 1
+
+
 @pytest.mark.claim("negatives-lemma-2", shows="statement", evidence="exact")
 @pytest.mark.claim("negatives-importance-coincide", shows="statement", evidence="exact")
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("weights", ["constant", "importance", "tail"])
 def test_the_expected_loss_lies_below_the_bound_in_integers(m: int, weights: Weights) -> None:
-    # e^{D E log(1 + X)} < (1 + EX)^D, D the common denominator of the probabilities.
-    for law in (PI, UNIFORM):
+    # e^{D E log(1 + X)} < (1 + EX)^D, D the common denominator of the probabilities; equal where X is one number.
+    for law in (PI, UNIFORM, MODEL):
         q, w = reference.scheme(law, Y, m, weights, "redraw", PI)
         power, d = exponentiated(q, m, w, VALUES)
         mu = sum((m * q[y] * w[y] * VALUES[y] for y in NEGATIVES), Q(0))
-        assert power < (1 + mu) ** d
-        assert mu == expected_sum(law, weights, m, "redraw")  # so that it is Jensen's bound, and none above it
+        bound, attained = (1 + mu) ** d, (law, weights) == (MODEL, "importance")
+        assert power == bound if attained else power < bound
+        assert mu == expected_sum(law, weights, m, "redraw")
         if weights == "importance":
             assert mu == S
-
-
-MODEL = tuple(v / sum(VALUES) for v in VALUES)  # q proportional to e^f over all labels, the label's own term 1
 
 
 def test_the_model_law_with_dropped_positives_is_below_the_bound() -> None:
