@@ -47,6 +47,7 @@ def test_kept_has_the_variance_of_its_information() -> None:
     assert torch.allclose(got.spread, expected, rtol=1e-9)
     assert torch.allclose(got.covariance, information.variance(expected), rtol=1e-9)
     assert got.error(P) < 1e-12
+    assert not got.log_f.requires_grad
 
 
 @pytest.mark.parametrize("loss", [*enumerated.LOSSES.values(), enumerated.hard(0.7)])

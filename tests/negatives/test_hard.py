@@ -60,7 +60,8 @@ def test_the_minimum_by_the_integral_and_by_enumeration(m: int, beta: float) -> 
 @pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")
 @pytest.mark.parametrize("m, beta", [(1, 3.0), (6, 0.0)])
 def test_one_draw_or_no_hardness_learns_the_ratio(m: int, beta: float) -> None:
-    assert torch.allclose(hard_minimum(P, Q, m, beta).log_softmax(0), (P - Q).log_softmax(0), atol=1e-9)
+    got = hard_minimum(torch.nn.Parameter(P), Q, m, beta).log_softmax(0)
+    assert torch.allclose(got, (P - Q).log_softmax(0), atol=1e-9)
 
 
 @pytest.mark.claim("sumexp-hard-finite", shows="statement", evidence="exact")

@@ -22,7 +22,7 @@ from tests.negatives.test_enumerated import logs
 Q = Fraction
 GOOD = torch.tensor([0.5, 0.25, 0.15, 0.1], dtype=torch.float64).log()
 LOGITS = torch.tensor([0.5, 2.0, -1.0, 1.0], dtype=torch.float64)
-P, TWO = logs(0.6, 0.25, 0.1, 0.05), logs(0.5, 0.5)
+P, TWO, SURE = logs(0.6, 0.25, 0.1, 0.05), logs(0.5, 0.5), logs(0, 1, 0)
 
 
 def doubles(*values: float) -> Tensor:
@@ -102,6 +102,7 @@ def gradients(log_q: Tensor) -> Tensor:
     (lambda: torch.stack(decoupled.moments(doubles(2, 2), negatives.targeting(RHO, BELOW, 0, 1))).log().sum(),
      3 * math.log(2) + 620),
     (lambda: negatives.scheme(BELOW, 0, 1, "importance", "mask").log_w[1], 800),
+    (lambda: torch.stack(negatives.expansion(doubles(0, 0, 800), negatives.Scheme(0, 1, SURE, SURE.exp())).square), 0),
     # weights 1 by a law in bfloat16, which sums to 1 + 2e-4
     (lambda: torch.stack([ROUGH.log_rho.exp().sum(), decoupled.moments(torch.ones(4), ROUGH)[0]]), 3),
     (lambda: negatives.scheme(GOOD.bfloat16(), 0, 3, "constant", "keep").log_q.exp().sum(), 1),

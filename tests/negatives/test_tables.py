@@ -155,17 +155,17 @@ def test_rows_of_both_tables(law: reference.Law, weights: Weights, m: int) -> No
 @several_m
 def test_the_uniform_constant_row_of_table_3_is_not_of_its_caption(m: int) -> None:
     # D5. The caption says q_y > 0 and w_yy = 0; printed is 1 / (L - 1).
-    assert expected_sum(UNIFORM, "constant", m, "mask") != S / (L - 1)
+    assert expected_sum(UNIFORM, "constant", m, "mask") == Q(3, 4) * (S / (L - 1))
 
 
 @pytest.mark.claim("negatives-eq-14", shows="counterexample", evidence="exact")
 def test_equation_14_as_printed_is_equation_13() -> None:
-    # D3, with the prior (1/2, 1/3, 1/6), m = 4 and y = 1: rho is 2 for both negatives; our text has 1/3 and 1/6, and if
+    # D3, with the prior (1/2, 1/3, 1/6), m = 4 and y = 0: rho is 2 for both negatives; our text has 1/3 and 1/6, and if
     # it lost a prime, so that pi_y is printed, 1/2: the factor m is missing either way.
-    prior = (Q(1, 2), Q(1, 3), Q(1, 6))
+    prior, values = (Q(1, 2), Q(1, 3), Q(1, 6)), (Q(7), Q(3), Q(1))
     q, w = reference.scheme(prior, 0, 4, "relative", "mask")
-    assert [4 * q[y] * w[y] for y in (1, 2)] == [2, 2] not in ([prior[1], prior[2]], [prior[0], prior[0]])
-    assert mean(q, 4, lambda counts: weighted_sum(counts, w, (Q(0), Q(3), Q(1)))) == 2 * (3 + 1)
+    printed = [rho[0] * values[1] + rho[1] * values[2] for rho in (prior[1:], prior[:1] * 2)]
+    assert [mean(q, 4, lambda counts: weighted_sum(counts, w, values)), *printed] == [8, Q(7, 6), 2]
 
 
 @pytest.mark.claim("negatives-t3-caption", shows="statement", evidence="exact")
@@ -175,7 +175,7 @@ def test_entries_of_table_3_bound_the_expectations_and_all_but_one_are_equal(m: 
     for law, weights in COEFFICIENTS:
         exact = expected_sum(law, weights, m, "mask")
         if (law, weights) == (UNIFORM, "constant"):
-            assert exact < S / (L - 1)
+            assert exact == Q(3, 4) * (S / (L - 1))
         else:
             assert by_table(law, weights, m) == exact
 

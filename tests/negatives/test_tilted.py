@@ -32,6 +32,9 @@ def risk(tau: float, beta: float) -> Callable[[Tensor], Tensor]:
 def test_descent_from_random_scores_ends_at_the_stationary_point(tau: float, beta: float) -> None:
     expected = tilted(P, Q, tau=tau, beta=beta)
     assert torch.autograd.functional.jacobian(risk(tau, beta), expected).abs().max() < 1e-12
+    v, rest = expected.exp(), (Q.exp() - tau * P.exp()) / (1 - tau)
+    inverse = v**beta * ((1 + beta) * v - beta) * rest / P.exp()  # 1 / kappa, one number: the mean of v^beta
+    torch.testing.assert_close(inverse, (rest @ v**beta).expand(4), rtol=1e-11, atol=0)
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):
         f = (2 * torch.randn(4, generator=generator, dtype=torch.float64)).requires_grad_()

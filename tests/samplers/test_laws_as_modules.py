@@ -44,7 +44,9 @@ def saved(law: Law) -> Law:
     for part in other.modules():
         if isinstance(part, samplers.Categorical):
             part.load_state_dict(samplers.unigram(range(1, part.classes + 1)).state_dict())
-    other.load_state_dict(torch.load(file, weights_only=True))
+    other.load_state_dict(read := torch.load(file, weights_only=True))
+    for value in read.values():
+        value.zero_()  # what was read is the reader's, the law has a copy
     return other
 
 
@@ -109,7 +111,7 @@ def test_the_law_reported_is_exactly_the_law_drawn_whatever_was_done_to_the_mode
     assert wanted.tolist() == pytest.approx(exact, rel=1e-14, abs=1e-14)
 
 
-@pytest.mark.parametrize("change", [Tensor.half, lambda value: (value + value.flip(0)) // 2], ids=["half", "mean"])
+@pytest.mark.parametrize("change", [Tensor.half, lambda v: v // 2, lambda v: v[None], lambda v: v[:0], repr])
 @pytest.mark.parametrize("kind", ["Categorical", "Mixture"])
 def test_a_saved_law_that_was_rounded_or_averaged_is_refused(kind: str, change: Any) -> None:
     law = made(kind, COUNTS)
@@ -117,8 +119,9 @@ def test_a_saved_law_that_was_rounded_or_averaged_is_refused(kind: str, change: 
     with pytest.raises(ValueError, match="was rounded or averaged after it was saved: take it as one checkpoint"):
         law.load_state_dict({name: change(value) for name, value in law.state_dict().items()})
     assert torch.equal(law.log_prob(range(5)), wanted)
-    with pytest.raises(ValueError, match="is not one of 5 classes"):
-        samplers.unigram(COUNTS).load_state_dict(samplers.unigram(range(1, 8)).state_dict())
+    for other in (made(kind, [1] * 3), made(kind, [1] * 7), samplers.Mixture([samplers.Uniform(5)] * 3, [1 / 3] * 3)):
+        with pytest.raises(ValueError, match="is not one of 5 classes"):
+            law.load_state_dict(other.state_dict())
 
 
 def test_laws_print_themselves() -> None:

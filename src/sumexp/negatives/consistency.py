@@ -266,10 +266,10 @@ def minimiser(of_scores: Losses, posterior: Tensor, start: Tensor | None = None,
         if change <= tol:
             return point.detach() - point.detach().mean()
         direction = direction * min(1.0, STRIDE / change)
-        length = (gradient.detach() / scale).norm()
+        length = (gradient / scale).norm()
         for halvings in range(30):
             trial = slope(point + 0.5**halvings * direction)
-            if (trial[1].detach() / scale).norm() < length:
+            if (trial[1] / scale).norm() < length:
                 break
         point, gradient = trial
     raise ValueError(f"the search still moves a score by {change:.1e}; is the minimum finite?")

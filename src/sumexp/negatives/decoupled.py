@@ -30,9 +30,9 @@ def moments(negative_losses: Tensor, scheme: Scheme) -> tuple[Tensor, Tensor]:
         raise ValueError(f"negative_losses has shape {tuple(negative_losses.shape)}; expected {scheme.classes} classes")
     if not bool(torch.isfinite(negative_losses).all()):
         raise ValueError("a value of the margin loss is NaN or infinite")
-    losses, half = negative_losses.to(torch.float64), scheme.log_q / 2  # w may overflow where q w does not
-    mean = ((scheme.log_q + scheme.log_w).exp() * losses).sum(-1, keepdim=True)
-    centred = (half + scheme.log_w).exp() * losses - half.exp() * mean
+    half = scheme.log_q / 2  # w may overflow where q w does not
+    mean = ((scheme.log_q + scheme.log_w).exp() * negative_losses).sum(-1, keepdim=True)
+    centred = (half + scheme.log_w).exp() * negative_losses - half.exp() * mean
     return scheme.m * mean.squeeze(-1), scheme.m * centred.square().sum(-1)
 
 
@@ -51,5 +51,5 @@ def least_variance_law(negative_losses: Tensor, log_rho: Tensor, label: int) -> 
         raise ValueError(f"{shapes} must both be [..., classes]")
     if not bool(negative_losses.isfinite().all()) or not bool((log_rho < math.inf).all()):
         raise ValueError("a value of the margin loss is infinite, or a factor of the margins is")
-    log_product = log_rho.to(torch.float64) + negative_losses.to(torch.float64).abs().log()
+    log_product = log_rho + negative_losses.to(torch.float64).abs().log()
     return exclude(log_product, label)

@@ -33,7 +33,7 @@ def cost(log_p: Tensor, log_q: Tensor, estimate: Tensor) -> Tensor:
     if estimate.shape != law.shape or not bool(estimate.isfinite().all()):
         raise ValueError(f"the estimate of log q must hold {tuple(law.shape)} finite numbers: give unseen classes one")
     occurs, p = truth > -math.inf, truth.exp()
-    shift = torch.where(occurs, estimate.double() - law, 0.0)
+    shift = torch.where(occurs, estimate - law, 0.0)
     likeliest = truth.argmax(-1, keepdim=True).expand(*shift.shape[:-1], 1)
     above = torch.where(occurs, shift - shift.gather(-1, likeliest), 0.0)
     centred = torch.where(occurs, above - (p * above).sum(-1, keepdim=True), 0.0)

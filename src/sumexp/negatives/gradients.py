@@ -65,9 +65,8 @@ def gradient_moments(logits: Tensor, scheme: Scheme) -> GradientMoments:
     q = log_q.exp()
     mean = scheme.m * q * sums.at_classes([(shrink, weight * powers[0])], rule)
     second = scheme.m * q * sums.at_classes([(_twice, weight * powers[0])], rule)
-    if scheme.m > 1:
-        pairs = sums.at_classes([(_once_squared, weight * powers[1])], rule)
-        second = second + float(scheme.m) * (scheme.m - 1) * q.square() * pairs
+    pairs = sums.at_classes([(_once_squared, weight * powers[1])], rule)
+    second = second + float(scheme.m) * (scheme.m - 1) * q.square() * pairs
     variance = (second - mean.square()).clamp_min(0)
     # The label: minus the sum of the others, -(1 - 1/(1+X)) unless its own draws count too.
     others = torch.arange(scheme.classes, device=log_x.device) != scheme.label

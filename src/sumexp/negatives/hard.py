@@ -36,7 +36,7 @@ from torch import Tensor
 from sumexp import _checks as checks
 from sumexp.expectations.quadrature import rule
 from sumexp.negatives.consistency import minimiser
-from sumexp.negatives.population import Losses
+from sumexp.negatives.population import Losses, positive_laws
 from sumexp.negatives.tilted import tilted
 
 MOST_DRAWS = 10_000
@@ -100,6 +100,7 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
     >>> hard_minimum(log_p, log_q, math.inf, 1.0).numpy().round(3).tolist()
     [0.309, -0.021, -0.288]
     """
+    log_p, log_q = positive_laws(log_p, log_q)
     limit, device = tilted(log_p, log_q, beta=beta), log_p.device
     if m == math.inf:
         return limit - limit.mean()
@@ -108,7 +109,7 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
             f"beta is {beta!r}; give at most {MOST_BETA:g}, or m = math.inf: few draws have several minima"
         )
     limit, log_p, log_q = limit.cpu(), log_p.cpu(), log_q.cpu()  # SciPy searches
-    losses, p = hard_losses(log_q, checks.whole("m", m, 1, MOST_DRAWS), beta), log_p.exp().double()
+    losses, p = hard_losses(log_q, checks.whole("m", m, 1, MOST_DRAWS), beta), log_p.exp()
 
     def risk(scores: NDArray[Any]) -> tuple[float, NDArray[Any]]:
         with torch.enable_grad():
@@ -116,9 +117,9 @@ def hard_minimum(log_p: Tensor, log_q: Tensor, m: float, beta: float) -> Tensor:
             value = p @ losses(point)
             return value.item(), torch.autograd.grad(value, point)[0].numpy()
 
-    start = limit.double()
+    start = limit
     if len(limit) <= FEW:
-        starts = (start, (log_p - log_q).double(), log_p.double(), torch.zeros_like(start))
+        starts = (start, log_p - log_q, log_p, torch.zeros_like(start))
         ends = [optimize.minimize(risk, x.numpy(), jac=True, method="BFGS") for x in starts]
         start = torch.from_numpy(min(ends, key=lambda end: end.fun).x)
     return minimiser(losses, p, start, tol=1e-10).to(device)

@@ -66,7 +66,7 @@ class ImplicitLoss:
         mean = self.law.mean_value.unsqueeze(-1)
         transform = self.law.transform(rule, near := t * mean < NEAR)
         at_mean, slight = torch.exp(-t * mean), near & (transform.excess < 1)
-        by_excess = at_mean * torch.expm1(transform.excess.clamp_max(1.0))
+        by_excess = at_mean * torch.expm1(transform.excess)
         difference = torch.where(slight, by_excess, transform.log_value.exp() - at_mean)
         weighted = rule.step * torch.exp(-t) * difference
         gap = weighted.sum(-1)

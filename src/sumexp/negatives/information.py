@@ -33,8 +33,8 @@ def information(log_p: Tensor, log_q: Tensor, m: int) -> Tensor:
     u = torch.arange(low, high, step, dtype=torch.float64, device=r.device)
     terms = torch.exp(-u.exp().unsqueeze(-1) * r)  # [nodes, classes]
     mean, lost = terms @ q, torch.expm1(-u.exp().unsqueeze(-1) * r) @ q
-    log_m = torch.where(mean < 0.5, mean.log(), torch.log1p(lost.clamp_min(-0.5)))  # each to all its digits
-    weight = step * torch.exp(u + (m - 1) * log_m) if m > 1 else step * u.exp()
+    log_m = torch.where(mean < 0.5, mean.log(), torch.log1p(lost))  # each to all its digits
+    weight = step * torch.exp(u + (m - 1) * log_m)
     pairs = m * torch.outer(p, p) * (terms.T @ (weight.unsqueeze(-1) * terms))
     pairs.fill_diagonal_(0)
     return torch.diag(pairs.sum(-1)) - pairs

@@ -189,7 +189,7 @@ def targeting(log_rho: Tensor, log_q: Tensor, label: int, m: int) -> Scheme:
     wanted = negative & (log_rho != -math.inf)
     if bool((wanted & (log_q == -math.inf)).any()):
         raise ValueError("q is 0 on a negative with rho > 0, which no weight can correct; give it mass")
-    log_w = torch.where(wanted, log_rho.to(torch.float64) - log_q - math.log(m), -math.inf)
+    log_w = torch.where(wanted, log_rho - log_q - math.log(m), -math.inf)
     return Scheme(label, m, log_q, log_w)
 
 

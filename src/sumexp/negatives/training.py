@@ -131,7 +131,7 @@ def descend(
             weights -= rate * (1 + t / 100) ** -0.6 * slope
             total += weights
         if t + 1 in kept:
-            totals[t + 1] = total.detach().clone()
+            totals[t + 1] = total.clone()
     averages = {n: (totals[n] - totals[n // 2]) / (n - n // 2) for n in ends}
     return {n: average - average.mean(-1, keepdim=True) for n, average in averages.items()}
 

@@ -45,7 +45,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     used = torch.arange(tries + 1, dtype=torch.float64, device=q.device)
     taken = used - used.unsqueeze(1)  # [before, after]
     left = tries - used
-    log_ways = torch.lgamma(left + 1).unsqueeze(1) - torch.lgamma(left + 1) - torch.lgamma(taken.clamp_min(0) + 1)
+    log_ways = torch.lgamma(left + 1).unsqueeze(1) - torch.lgamma(left + 1) - torch.lgamma(taken + 1)
     advances = taken > 0
 
     state = q.new_zeros(kept, tries + 1)
@@ -54,7 +54,7 @@ def slice_inclusion(log_q: Tensor, tries: int, kept: int) -> Tensor:
     for y in range(len(q)):
         share, rest = (taken_up[y], left_over[y]) if tail[y] > 0 else (q[y], 1 - q[y])  # 1 - share would lose digits
         none = rest**left
-        log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left.expand_as(taken), rest)
+        log_chance = log_ways + torch.xlogy(taken, share) + torch.xlogy(left, rest)
         moved = state @ torch.where(advances, log_chance.exp(), 0.0)
         inclusion[y] = moved.sum()
         state = state * none

@@ -128,7 +128,7 @@ def uniform(shape: int | Sequence[int], generator: torch.Generator | None, devic
     # A compiler rounds its numbers to 24 bits, which miss most of 10^7 classes.
     if checks.wide(device) == torch.float64 and not torch.compiler.is_compiling():
         return torch.rand(dimensions(shape), **_source(generator, device), dtype=torch.float64, device=device)
-    return checks.double(bits(shape, generator, device)) * 2.0**-BITS
+    return checks.double(bits(shape, generator, device) >> BITS - 53) * 2.0**-53
 
 
 def _source(generator: torch.Generator | None, device: torch.device) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _source(generator: torch.Generator | None, device: torch.device) -> dict[str
 def whole_units(q: Tensor) -> Tensor:
     """Integers that sum to 2^62, nearest to q 2^62 for a q on the CPU, and positive where q is."""
     checks.whole("classes", len(q), 1, MOST)
-    units = torch.round(q * 2.0**BITS).to(torch.int64).clamp_max_(FULL)
+    units = torch.round(q * 2.0**BITS).to(torch.int64)
     units = torch.where(q > 0, units.clamp_min(1), 0)
     # What rounding left over is less than one part in 10^9 of the most probable class, which takes it.
     units[units.argmax()] += FULL - units.sum()
@@ -178,7 +178,7 @@ def drawn_units(table: Tensor) -> Tensor:
     """The integers of which a table on the CPU was made: [K], 0 beyond the classes."""
     columns = _columns(len(table))
     threshold = table >> columns
-    return threshold.clone().index_add_(0, table & (len(table) - 1), (FULL >> columns) - threshold)
+    return threshold.index_add_(0, table & (len(table) - 1), (FULL >> columns) - threshold)
 
 
 def _columns(size: int) -> int:

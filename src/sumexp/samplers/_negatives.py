@@ -215,8 +215,6 @@ def _redraw(sampler: Sampler, ids: Tensor, excluded: Tensor, generator: torch.Ge
     """Draw again the ids [B, m] that are excluded [B, H], in place."""
     flat = ids.view(-1)
     again = _among(ids, excluded).view(-1).nonzero().squeeze(-1)
-    if not len(again):
-        return
     rows = excluded[again // ids.shape[1]]
     while len(again):
         drawn = sampler.sample((len(again),), generator).to(ids.device)
@@ -293,7 +291,7 @@ def _check_exclude(exclude: Any, labels: Tensor, classes: int) -> Tensor:
         rows = ", ".join(map(str, labels.shape))
         raise ValueError(f"exclude has shape {tuple(given.shape)}; it must be [{rows}, H], padded by -1")
     checks.ids("excluded id", given.clamp_min(0), classes)
-    if given.shape[-1] == classes > 2 and given.numel():
+    if given.shape[-1] == classes > 2:
         least, most = checks.read(*given.aminmax(), default=-1.0)
         if least >= 0 and most <= 1:
             raise ValueError(
