@@ -351,7 +351,7 @@ def _check_loss(
     marks: Tensor | None = None,
 ) -> None:
     """Refuse an infinite loss and laws that are no logarithms, by what is wrong; one transfer reads all."""
-    above = [checks.above_one(torch.stack(law.aminmax())).any() for law in (log_q, row_log_q) if law is not None]
+    above = [checks.is_above_one(law) for law in (log_q, row_log_q) if law is not None]
     worst, *wrong = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *above)
     if not worst < math.inf or any(wrong):
         raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, marks))

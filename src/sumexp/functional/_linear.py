@@ -391,8 +391,7 @@ def _check(
     if not __debug__ or not loss.numel():
         return
     laws = {name: law for name, law in laws.items() if law is not None and law.numel()}
-    ends = [torch.stack(law.aminmax()) for law in laws.values()]
-    worst, *above = checks.read(loss.detach().max(), *(checks.above_one(pair).any() for pair in ends))
+    worst, *above = checks.read(loss.detach().max(), *map(checks.is_above_one, laws.values()))
     if not worst < math.inf or any(above):
         for name, law in laws.items():
             if fault := law_fault(name, law):
