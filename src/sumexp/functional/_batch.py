@@ -246,7 +246,7 @@ def _smoothing(label_smoothing: float) -> float:
 
 def _numbered(classes: Tensor, size: int) -> Tensor:
     """Classes [N] as numbers that single precision tells apart; where those of the ``size`` examples stand counts."""
-    if not size or max(map(abs, checks.read(*classes.aminmax(), default=math.inf))) < 1 << 24:
+    if not size or max(map(abs, checks.read(*classes.aminmax()))) < 1 << 24:
         return classes
     ordered = classes[:size].sort().values
     place = torch.searchsorted(ordered, classes).clamp_max(size - 1)
@@ -270,9 +270,7 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
 def _checked(scores: Tensor, temperature: float | Tensor) -> tuple[float | Tensor, bool]:
     """The temperature, a number or a tensor [1] or [B, 1], and whether a score may be -inf."""
     if isinstance(temperature, Tensor):
-        by_row = temperature.numel() == scores.shape[0] and (
-            temperature.shape == (scores.shape[0],) or temperature.shape == (scores.shape[0], 1)
-        )
+        by_row = temperature.shape == (scores.shape[0],) or temperature.shape == (scores.shape[0], 1)
         if not (temperature.numel() == 1 or by_row) or not temperature.is_floating_point():
             raise ValueError(
                 f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, or "

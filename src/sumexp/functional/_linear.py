@@ -264,7 +264,7 @@ def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of each block."""
     size, columns = queries.shape[0], items.shape[0]
     cells = CELLS if queries.is_cpu else MANY
-    width = columns if columns <= WIDEST else min(columns, max(1, cells // LEAST_ROWS))
+    width = columns if columns <= WIDEST else min(columns, cells // LEAST_ROWS)
     height = max(LEAST_ROWS, cells // width)
     for row in range(0, size, height):
         for column in range(0, columns, width):
