@@ -130,7 +130,7 @@ def test_it_is_torch_s_cross_entropy_of_corrected_scores(smoothing: float) -> No
     scores, log_q = batch()
     wanted = F.cross_entropy(scores / 0.1 - log_q, torch.arange(4), label_smoothing=smoothing)
     actual = in_batch(scores, IDS, log_q=log_q.requires_grad_(), temperature=0.1, label_smoothing=smoothing)
-    assert (actual.item(), actual.requires_grad) == (pytest.approx(wanted.item(), rel=1e-13), False)
+    assert [actual.item(), actual.requires_grad] == [pytest.approx(wanted.item(), rel=1e-13), False]
 
 
 @every_way

@@ -215,7 +215,7 @@ def test_log_q_is_off_the_logits_that_correct_names(loss: Loss) -> None:
     law: dict[str, Any] = {"log_q": log_q.requires_grad_(), "positive_log_q": label_log_q.requires_grad_()}
     for correct, pair in shifted.items():
         actual = loss(positive, negative, **law, correct=correct)
-        assert (actual.item(), actual.requires_grad) == (pytest.approx(loss(*pair).item(), rel=1e-14), False)
+        assert [actual.item(), actual.requires_grad] == [pytest.approx(loss(*pair).item(), rel=1e-14), False]
     assert loss(positive, negative, **law).item() == loss(positive, negative, **law, correct="all").item()
 
 
