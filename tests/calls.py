@@ -41,7 +41,7 @@ def square(z: Tensor, layer: nn.InBatchSoftmax | None = None) -> Tensor:
     z = z[: z.shape[1]]
     z = z.diagonal_scatter(z.amax(-1)) if z.numel() else z
     ids = torch.arange(z.shape[1], dtype=torch.int32, device="cpu") % 3
-    log_q = torch.full((z.shape[1],), -1.0, device="cpu")
+    log_q = torch.arange(-z.shape[1], 0.0, device="cpu")
     return functional.in_batch(z, ids, log_q=log_q, reduction="none") if layer is None else layer(z, ids, log_q=log_q)
 
 
@@ -158,12 +158,12 @@ def streamed(z: Tensor) -> Tensor:
 
 def towers(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.distributed_in_batch(z, z, label(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
+    return functional.distributed_in_batch(z, z, label(z), log_q=torch.arange(-z.shape[0], 0.0, device="cpu"))
 
 
 def vectors(z: Tensor) -> Tensor:
     z = exact(z).tanh()
-    return functional.linear_in_batch(z, z, label(z), log_q=torch.full((z.shape[0],), -1.0, device="cpu"))
+    return functional.linear_in_batch(z, z, label(z), log_q=torch.arange(-z.shape[0], 0.0, device="cpu"))
 
 
 def handed_on(generator: torch.Generator) -> torch.Generator:

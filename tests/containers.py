@@ -48,7 +48,7 @@ CONTAINERS: dict[str, Callable[[np.ndarray], Any]] = {
     "labels": lambda m: Labels(ragged(m)),
     "labels of a matrix": lambda m: Labels(with_zeros(m)),
     "padded": in_rows,
-    "padded array": lambda m: in_rows(m).numpy(),
+    "padding first": lambda m: in_rows(m).numpy()[:, ::-1],
     "jagged": lambda m: jagged(ragged(m)),
     "csr": lambda m: csr_array(m.astype(int)),
     "csr of bool": lambda m: csr_array(m),

@@ -230,6 +230,11 @@ def above_one(law: Tensor) -> Tensor:
     return (law > 1e-6) | (law > 1e-12).all()
 
 
+def is_above_one(law: Tensor) -> Tensor:
+    """Whether a log law is above 0 anywhere, by its least and its largest: no mask of its size is made."""
+    return above_one(torch.stack(law.aminmax())).any()
+
+
 def together(**values: Tensor) -> None:
     """Check that tensors broadcast."""
     try:

@@ -27,7 +27,7 @@ Call = Callable[[Tensor], Any]
 
 
 def of_rows(name: str, correct: str) -> Call:
-    options = {"positive_log_q": ROWS, "correct": correct, "weights": np.ones(3), "hits": np.eye(B, 3, dtype=bool)}
+    options = {"positive_log_q": ROWS, "correct": correct, "weights": np.arange(3.0), "hits": np.eye(B, 3, dtype=bool)}
     return lambda z: getattr(functional, name)(z[:, 0], z[:, 1:4], log_q=LOG_Q[:3], **options)
 
 
@@ -100,6 +100,7 @@ CALLS: dict[str, Call] = {
 def test_what_is_on_the_cpu_serves_what_is_on_a_device(name: str) -> None:
     z = torch.randn(B, COLUMNS, generator=torch.Generator().manual_seed(0))
     wanted = CALLS[name](z)
+    assert wanted.dtype == z.dtype or not name.startswith(OF_ROWS)
     for device in (Device,) if GPU else (Device, without_double):
         with device():
             actual = CALLS[name](z.to(NAME)).detach().cpu()

@@ -129,8 +129,8 @@ def test_log_q_has_one_meaning_for_any_scores(data: st.DataObject) -> None:
 def test_it_is_torch_s_cross_entropy_of_corrected_scores(smoothing: float) -> None:
     scores, log_q = batch()
     wanted = F.cross_entropy(scores / 0.1 - log_q, torch.arange(4), label_smoothing=smoothing)
-    actual = in_batch(scores, IDS, log_q=log_q, temperature=0.1, label_smoothing=smoothing)
-    assert actual.item() == pytest.approx(wanted.item(), rel=1e-13)
+    actual = in_batch(scores, IDS, log_q=log_q.requires_grad_(), temperature=0.1, label_smoothing=smoothing)
+    assert [actual.item(), actual.requires_grad] == [pytest.approx(wanted.item(), rel=1e-13), False]
 
 
 @every_way
@@ -225,7 +225,7 @@ def test_second_derivatives_of_smoothing_at_its_minimum(cells: int, monkeypatch:
     rows = [torch.autograd.grad(each, leaf, retain_graph=True)[0].flatten() for each in slope.flatten()]
     p = torch.stack([double(4, 1, 1, 0) / 6, double(1, 5, 1, 1) / 8])
     wanted = torch.block_diag(*(row.diag() - row.outer(row) for row in p))  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(torch.stack(rows), wanted)
+    torch.testing.assert_close(torch.stack(rows), wanted, rtol=1e-12, atol=1e-15)
 
 
 def test_positives_by_class_are_the_marks_of_their_columns() -> None:
@@ -330,7 +330,7 @@ def test_gradients_of_all_kinds(way: dict[str, Any]) -> None:
         assert torch.autograd.gradcheck(loss, inputs, check_forward_ad=True)
         assert torch.autograd.gradgradcheck(loss, inputs)
         gradients = [torch.autograd.grad(f(*inputs), inputs) for f in (loss, make_fx(loss)(*inputs))]
-        torch.testing.assert_close(*gradients)
+        torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-15)
     # Of many batches at once, by vmap, as of each by itself; and the Hessian against that of whole matrices.
     many = torch.stack([scores, scores.flip(0), 2 * scores])
     each = torch.func.vmap(torch.func.grad(loss))(many)
@@ -355,8 +355,10 @@ def test_blocks_of_rows_are_the_whole(way: dict[str, Any], monkeypatch: pytest.M
 
 @every_way
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_losses_beyond_the_range_of_probabilities(way: dict[str, Any], dtype: torch.dtype) -> None:
-    """Own scores so low that their probabilities are 0 or denormal: as log_softmax finds the losses."""
+def test_losses_beyond_the_range_of_probabilities(way: dict[str, Any], dtype: torch.dtype, monkeypatch: Any) -> None:
+    """Own scores so low that their probabilities are 0 or denormal, in two blocks: as log_softmax finds the losses."""
+    monkeypatch.setattr(blocks, "SMALL", 0)
+    monkeypatch.setattr(blocks, "CELLS", 14)
     scores, log_q = (values.to(dtype) for values in batch())
     span = -log(torch.finfo(dtype).tiny)
     scores.diagonal().sub_(torch.tensor([0, span, 1.05 * span, 5 * span], dtype=dtype))
@@ -402,8 +404,10 @@ def test_half_precision_is_summed_in_single(way: dict[str, Any], half: torch.dty
         (value, *first, second, along), exact = results
         assert (value.dtype, first[0].dtype) == (torch.float32, half)
         assert value.item() == pytest.approx(exact[0].item(), rel=1e-6)
+        once = weights is None and "symmetric" not in way and not isinstance(way.get("temperature"), Tensor)
+        rtol, atol = (0.501 * eps, 2**-25) if once else (eps, eps / 16)
         for actual in first:
-            torch.testing.assert_close(actual.double(), exact[1], rtol=eps, atol=eps / 16)
+            torch.testing.assert_close(actual.double(), exact[1], rtol=rtol, atol=atol)
         for actual, wanted in ((second, exact[3]), (along, exact[4])):
             torch.testing.assert_close(actual.double(), wanted, rtol=eps, atol=4 * eps / least**2)
 
@@ -442,7 +446,7 @@ def test_columns_that_cannot_be_count_for_nothing(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_hits_are_left_out_whatever_their_scores_and_however_large_the_ids(dtype: torch.dtype) -> None:
     """Ids that single precision cannot tell apart, and a hit at the end of the range: as if it were not there."""
-    ids = torch.tensor([2**60, 2**60 + 1, 2**24 + 1, 2**60, 2**24])
+    ids = torch.tensor([2**60, 2**60 + 1, 2**24 + 1, 2**60, 2**24]) * (1 if dtype == torch.float32 else -1)
     scores = torch.randn(3, 5, generator=torch.Generator().manual_seed(0), dtype=dtype)
     scores[0] = torch.tensor([-2e38, -2e38, -2e38, 3e38, -2e38])
     leaf = scores.requires_grad_()

@@ -112,10 +112,13 @@ def process(rank: int, world: int, folder: str) -> None:
     tempered = InBatchSoftmax(learn_temperature=True, temperature=0.25)
     fully_shard(tempered, mesh=init_device_mesh("cpu", (world,)))
     shown = repr(tempered), tempered.temperature.item()
+    group = [dist.new_group([0, 2]), dist.new_group([1, 3])][rank % 2]
     rows = torch.tensor([rank + 1.0], requires_grad=True)
-    (slope,) = torch.autograd.grad(gathered(rows).pow(3).sum(), rows, create_graph=True)
+    (slope,) = torch.autograd.grad(gathered(rows, group).pow(3).sum(), rows, create_graph=True)
     (curvature,) = torch.autograd.grad(slope.sum(), rows)
-    torch.save((results, weights, messages, shown, slope.item(), curvature.item()), f"{folder}/{rank}.pt")
+    of_group = Towers()(*(part[share] for part in joined()), {"group": group})
+    found = slope.item(), curvature.item(), of_group.item()
+    torch.save((results, weights, messages, shown, found), f"{folder}/{rank}.pt")
     dist.barrier()
     dist.destroy_process_group()
 
@@ -160,10 +163,13 @@ def test_training_over_processes_is_training_on_the_joined_batches(ranks: list[A
         torch.testing.assert_close(weights, wanted, rtol=0, atol=1e-11)
 
 
-def test_gathered_rows_have_second_derivatives(ranks: list[Any]) -> None:
-    """Each of four processes has the sum of cubes of all rows: slope 4 x 3 r^2, curvature 4 x 6 r."""
-    for rank, (*_, slope, curvature) in enumerate(ranks):
-        assert [slope, curvature] == [12 * (rank + 1) ** 2, 24 * (rank + 1)]
+def test_a_group_of_processes_meets_alone_and_gathered_rows_have_second_derivatives(ranks: list[Any]) -> None:
+    """Both of two processes have the sum of cubes of all their rows: slope 2 x 3 r^2, curvature 2 x 6 r."""
+    for rank, (*_, found) in enumerate(ranks):
+        x, z, ids, log_q = (part[torch.tensor([0, 1, 4, 5]) + 2 * (rank % 2)] for part in joined())
+        scores = (x @ Towers().left) @ (z @ Towers().right).T
+        each = functional.in_batch(scores, ids, log_q=log_q, reduction="none").view(2, 2).mean(1)
+        assert list(found) == [6 * (rank + 1) ** 2, 12 * (rank + 1), pytest.approx(each[rank // 2].item(), rel=1e-13)]
 
 
 def test_without_other_processes_it_is_the_loss_of_the_batch() -> None:

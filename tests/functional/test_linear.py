@@ -46,8 +46,9 @@ def batch(further: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Ten
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_cosines_of_zero_long_and_short_vectors(dtype: torch.dtype) -> None:
     """Lengths and squares are beyond the range, and 1e-12, by which F.normalize divides zeros, is 0 in float16."""
-    long, short = {torch.float64: (1e300, 1e-300), torch.float16: (6e4, 1e-4)}.get(dtype, (3e38, 1e-30))
-    queries = torch.tensor([[0, 0, 0], [1, 1, -1], [3, 4, 0]], dtype=dtype, requires_grad=True)
+    ends = {torch.float64: (1e300, 1e-300, 1e-310), torch.float16: (6e4, 1e-4, 0)}
+    long, short, least = ends.get(dtype, (3e38, 1e-30, 1e-40))  # the least is denormal
+    queries = torch.tensor([[least, 0, 0], [1, 1, -1], [3, 4, 0]], dtype=dtype, requires_grad=True)
     items = torch.tensor([[0] * 3, [long, long, -long], [3 * short, 4 * short, 0]], dtype=dtype, requires_grad=True)
     across = 1.4 / math.sqrt(3)
     cosines = torch.tensor([[0, 0, 0], [0, 1, across], [0, across, 1]], dtype=torch.float64)
@@ -212,7 +213,7 @@ def test_without_gradients_and_of_no_example() -> None:
         assert linear_in_batch(queries[:0], items, ids, **options).shape == shape
         for loss in (
             linear_in_batch(queries[:0], items, ids, **options),
-            linear_in_batch(queries[:0], items[:0], [], hits="mask", reduction=reduction, correct="none"),
+            linear_in_batch(queries[:0], items[:0], [], log_q=[], hits="mask", reduction=reduction),
             linear_cross_entropy(queries[:0], items, [], reduction=reduction),
         ):
             assert torch.autograd.grad(loss.sum(), items)[0].eq(0).all()  # a replica without examples takes part

@@ -21,12 +21,6 @@ def scores() -> Tensor:
     return torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def test_two_pairs_by_hand() -> None:
-    """Each row has its own pair at 2 / .5 - 1 = 3 and another at -1."""
-    actual = functional.sigmoid_pairs(2 * torch.eye(2), [5, 8], temperature=0.5, logit_bias=-1.0, reduction="none")
-    assert actual.tolist() == pytest.approx([math.log1p(math.exp(-3)) + math.log1p(math.exp(-1))] * 2, rel=1e-6)
-
-
 @pytest.mark.parametrize("hits", ["keep", "mask"])
 def test_the_formula_as_published(hits: Any) -> None:
     """Labels of 1 and -1 times logits; a column of the row's own class is left out by ``mask``."""

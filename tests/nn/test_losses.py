@@ -244,11 +244,11 @@ def test_a_temperature_is_of_one_kind_and_saved_if_it_is_learned(make: Any) -> N
 
 def test_binary_nce_is_the_function() -> None:
     positive, negative = batch(4), batch(4, 3)
-    laws = {"log_q": LOG_Q[:3], "positive_log_q": LOG_Q[:4]}
+    of: dict[str, Any] = {"log_q": LOG_Q[:3], "positive_log_q": LOG_Q[:4], "weights": [1, 2, 3], "hits": negative > 0.5}
     for correct in get_args(Correct):
         layer = BinaryNCE(correct=correct, reduction="none")
-        wanted = functional.binary_nce(positive, negative, correct=correct, reduction="none", **laws)
-        assert torch.equal(layer(positive, negative, **laws), wanted)
+        wanted = functional.binary_nce(positive, negative, correct=correct, reduction="none", **of)
+        assert torch.equal(layer(positive, negative, **of), wanted)
     assert repr(BinaryNCE()) == "BinaryNCE(correct='all', reduction='mean')"
 
 
@@ -275,7 +275,7 @@ def test_small_integers_do_not_wrap_around_to_the_target_of_no_item() -> None:
 
 def test_a_list_has_marks_too_and_its_padding_no_gradient() -> None:
     marks, logits = torch.tensor([[True, False, True, False]]), batch(1, 4)
-    assert ListNet()(logits, marks).item() == functional.listnet(logits, marks).item()
+    assert ListNet(reduction="none")(logits, marks).tolist() == [functional.listnet(logits, marks).item()]
     dirty = logits.masked_fill(torch.arange(4) > 1, torch.nan).requires_grad_()
     (gradient,) = torch.autograd.grad(ListNet()(dirty, [[3, 1, -100, -100]]), dirty)
     assert gradient[:, 2:].tolist() == [[0, 0]]
@@ -284,7 +284,7 @@ def test_a_list_has_marks_too_and_its_padding_no_gradient() -> None:
         ListNet()(logits, torch.full((1, 4), -100))
 
 
-@pytest.mark.parametrize("layer", [InBatchSoftmax, ListNet, SigmoidPairs])
+@pytest.mark.parametrize("layer", [InBatchSoftmax, ListNet, SigmoidPairs, TEMPERED["SampledSoftmax"]])
 def test_bad_options_are_named(layer: Any) -> None:
     with pytest.raises(ValueError, match="ignore_index is 'x'; it must be a whole number"):
         layer(ignore_index="x")

@@ -56,6 +56,8 @@ def test_by_hand() -> None:
     counts.update([0, 1, 0])
     # Weights 1/4, 1/2, 1 of sum 7/4; what is below one occurrence counts as one.
     assert counts([0, 1, 2]).exp().tolist() == pytest.approx([(1 / 4 + 1) / (7 / 4), 1 / (7 / 4), 1 / (7 / 4)])
+    counts.update([0, 1])  # by two more examples: 1/16, 1/8, 1/4, 1/2, 1
+    assert counts([0, 1]).exp().tolist() == pytest.approx([1 / (31 / 16), (1 / 8 + 1) / (31 / 16)])
 
 
 def test_up_to_one_over_the_rate_occurrences_gaps_are_frequencies() -> None:

@@ -63,7 +63,7 @@ def divided(scores: Tensor, temperature: float | Tensor, masked: bool = True) ->
     scores = for_sums(scores)
     if not masked or not isinstance(temperature, Tensor):
         return scores / temperature
-    gone = scores.detach() == -math.inf
+    gone = scores == -math.inf
     return (scores.masked_fill(gone, 0) / temperature).masked_fill(gone, -math.inf)
 
 

@@ -72,9 +72,9 @@ def in_batch(
 
     A batch of one example without further columns, as the last of an epoch can be, has loss 0 and no gradient.
 
-    Forward and backward make two matrices of the size of the scores, whatever the options and the type;
-    ``F.cross_entropy`` makes three. The scores are not kept, also where T is learned. Sums are taken in float32, and so
-    are gradients of the second order, but for scores in half precision these have half its precision.
+    Forward and backward make two matrices of the size of the scores, whatever the options and the type, or three where
+    T is learned and log q differs by row; ``F.cross_entropy`` makes three. The scores are not kept. Sums are taken in
+    float32, and so are gradients of the second order, but for scores in half precision these have half its precision.
 
     >>> scores, ids = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), [5, 8]
     >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
@@ -246,7 +246,7 @@ def _smoothing(label_smoothing: float) -> float:
 
 def _numbered(classes: Tensor, size: int) -> Tensor:
     """Classes [N] as numbers that single precision tells apart; where those of the ``size`` examples stand counts."""
-    if not size or max(map(abs, checks.read(*classes.aminmax(), default=math.inf))) < 1 << 24:
+    if not size or max(map(abs, checks.read(*classes.aminmax()))) < 1 << 24:
         return classes
     ordered = classes[:size].sort().values
     place = torch.searchsorted(ordered, classes).clamp_max(size - 1)
@@ -270,9 +270,7 @@ def _temperature(scores: Tensor, temperature: float | Tensor) -> tuple[Tensor, f
 def _checked(scores: Tensor, temperature: float | Tensor) -> tuple[float | Tensor, bool]:
     """The temperature, a number or a tensor [1] or [B, 1], and whether a score may be -inf."""
     if isinstance(temperature, Tensor):
-        by_row = temperature.numel() == scores.shape[0] and (
-            temperature.shape == (scores.shape[0],) or temperature.shape == (scores.shape[0], 1)
-        )
+        by_row = temperature.shape == (scores.shape[0],) or temperature.shape == (scores.shape[0], 1)
         if not (temperature.numel() == 1 or by_row) or not temperature.is_floating_point():
             raise ValueError(
                 f"temperature is {temperature.dtype} of {tuple(temperature.shape)}; it must be one positive number, or "
@@ -351,7 +349,7 @@ def _check_loss(
     marks: Tensor | None = None,
 ) -> None:
     """Refuse an infinite loss and laws that are no logarithms, by what is wrong; one transfer reads all."""
-    above = [checks.above_one(torch.stack(law.aminmax())).any() for law in (log_q, row_log_q) if law is not None]
+    above = [checks.is_above_one(law) for law in (log_q, row_log_q) if law is not None]
     worst, *wrong = checks.read(loss.detach().max() if loss.ndim else loss.detach(), *above)
     if not worst < math.inf or any(wrong):
         raise ValueError(_explain(scores.detach(), classes, log_q, row_log_q, marks))

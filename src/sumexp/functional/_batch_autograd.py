@@ -67,7 +67,7 @@ class Correction(NamedTuple):
             return None
         at = torch.from_numpy(np.flatnonzero(marks.numpy())) if marks.is_cpu else marks.flatten().nonzero().flatten()
         row, columns = at // marks.shape[1], marks.shape[1]
-        return Places(row, at % columns, row.bincount(minlength=marks.shape[0]))
+        return Places(row, at % columns, row.bincount())
 
 
 def corrected_loss(scores: Tensor, correction: Correction, reduction: Reduction) -> Tensor:
@@ -106,7 +106,7 @@ def _formula(scores: Tensor, correction: Correction, reduction: Reduction) -> Te
         return softmax_loss(logits, places, reduction)
     target = positive.to(logits.dtype) / positive.sum(-1, keepdim=True)
     if smoothing:
-        present = (logits.detach() > -math.inf).to(logits.dtype)
+        present = (logits > -math.inf).to(logits.dtype)
         target = (1 - smoothing) * target + smoothing * present / present.sum(-1, keepdim=True)
     log_p = torch.log_softmax(logits, -1).masked_fill(target == 0, 0)
     return reduce(-(log_p * target).sum(-1), reduction)
@@ -195,7 +195,7 @@ def _losses(scores: Tensor, correction: Correction, error: Tensor) -> tuple[Tens
     torch.softmax(error, -1, out=error)
     p = error.diagonal(correction.start)
     losses, least = -p.log() if ahead is None else ahead - p.log(), torch.finfo(p.dtype).tiny
-    if losses.shape[0] and not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
+    if not checks.read(p.amin())[0] >= least:  # beyond the precision of probabilities
         losses = torch.where(p >= least, losses, _formula(scores, correction, "none"))
     _add_target(error, correction, places, present, share, -1)
     return losses, present
@@ -260,11 +260,9 @@ def _write_logits(scores: Tensor, correction: Correction, several: Places | None
         positive *= scale
     if correction.classes is not None:
         classes = correction.classes.to(dtype)
-        for start, stop in _blocks(scores):
-            # Floats, 1 where classes are equal: a CPU compares and adds them faster than bool.
-            equal = torch.empty(stop - start, classes.shape[0], dtype=dtype, device=scores.device)
-            torch.eq(classes[correction.start :][start:stop].unsqueeze(-1), classes, out=equal)
-            logits[start:stop].sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
+        # Floats, 1 where classes are equal: a CPU compares and adds them faster than bool.
+        equal = torch.eq(classes[correction.start :][: len(scores), None], classes, out=torch.empty_like(logits))
+        logits.sub_(equal.mul_(torch.finfo(dtype).max), alpha=2)  # twice the largest number: -inf
     if several is None:
         logits.diagonal(correction.start).copy_(positive)
     else:

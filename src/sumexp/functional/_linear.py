@@ -264,7 +264,7 @@ def _blocks(queries: Tensor, items: Tensor) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of each block."""
     size, columns = queries.shape[0], items.shape[0]
     cells = CELLS if queries.is_cpu else MANY
-    width = columns if columns <= WIDEST else min(columns, max(1, cells // LEAST_ROWS))
+    width = columns if columns <= WIDEST else min(columns, cells // LEAST_ROWS)
     height = max(LEAST_ROWS, cells // width)
     for row in range(0, size, height):
         for column in range(0, columns, width):
@@ -391,8 +391,7 @@ def _check(
     if not __debug__ or not loss.numel():
         return
     laws = {name: law for name, law in laws.items() if law is not None and law.numel()}
-    ends = [torch.stack(law.aminmax()) for law in laws.values()]
-    worst, *above = checks.read(loss.detach().max(), *(checks.above_one(pair).any() for pair in ends))
+    worst, *above = checks.read(loss.detach().max(), *map(checks.is_above_one, laws.values()))
     if not worst < math.inf or any(above):
         for name, law in laws.items():
             if fault := law_fault(name, law):

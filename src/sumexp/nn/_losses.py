@@ -211,8 +211,7 @@ class SigmoidPairs(Tempered):
         ``ids`` are ``ignore_index`` where there is no class; what ``log_q`` holds there does not matter.
         """
         classes, padding = _padding(scores, ids, self.ignore_index)
-        bias = for_sums(self.logit_bias) if isinstance(self.logit_bias, Tensor) else self.logit_bias
-        return pairs_loss(scores, classes, log_q, self.hits, self._divisor, bias, self.reduction, padding)
+        return pairs_loss(scores, classes, log_q, self.hits, self._divisor, self.logit_bias, self.reduction, padding)
 
 
 class BinaryNCE(Shown):

@@ -35,7 +35,6 @@ CLASSES = torch.tensor([0, 3, 0, 2**40, 1, 3])
 HITS = torch.tensor([[False, True, False]])
 GAINS = torch.tensor([[1, 0, 2, 0, -100, -100]])
 MARKS = torch.tensor([False, True, False, False, False, True])
-PRIOR = torch.full((L,), -1.8, dtype=torch.float64)
 RISING = torch.log_softmax(torch.arange(L, dtype=torch.float64), 0)
 PRIOR_LAW = OneHotCategorical(logits=RISING)
 PRIOR_LAW.probs  # noqa: B018 - kept from the first use on, which must not be in a graph
@@ -128,21 +127,21 @@ LOSSES: dict[str, Call] = {
     ),
     "functional.equalised": lambda z: margined(z, functional.equalised(RISING, 0.5)),
     "functional.hinge": sampled(functional.hinge, hits=HITS),
-    "functional.in_batch": paired(functional.in_batch, log_q=PRIOR, temperature=0.5),
+    "functional.in_batch": paired(functional.in_batch, log_q=RISING, temperature=0.5),
     "functional.in_batch (mask)": paired(functional.in_batch, correct="none", hits="mask"),
     "functional.in_batch (options)": paired(
-        functional.in_batch, log_q=PRIOR, correct="importance", positives=MARKS, label_smoothing=0.1, symmetric=True
+        functional.in_batch, log_q=RISING, correct="importance", positives=MARKS, label_smoothing=0.1, symmetric=True
     ),
-    "functional.linear_in_batch": lambda z: functional.linear_in_batch(z, z.tanh(), label(z), log_q=repeated(PRIOR, z)),
+    "functional.linear_in_batch": lambda z: functional.linear_in_batch(z, z.tanh(), label(z), log_q=RISING[label(z)]),
     "functional.logit_adjusted": lambda z: margined(z, functional.logit_adjusted(of_own(z), RISING)),
     "functional.sampled_softmax": sampled(
-        functional.sampled_softmax, log_q=LOG_Q, positive_log_q=LOG_Q[:1], weights=torch.ones(M), hits=HITS
+        functional.sampled_softmax, log_q=LOG_Q, positive_log_q=LOG_Q[:1], weights=torch.arange(1.0, 1 + M), hits=HITS
     ),
-    "functional.sigmoid_pairs": paired(functional.sigmoid_pairs),
+    "functional.sigmoid_pairs": paired(functional.sigmoid_pairs, log_q=RISING),
     "nn.BinaryNCE": sampled(layer("nn.BinaryNCE"), log_q=LOG_Q, positive_log_q=LOG_Q[:1], hits=HITS),
     "nn.GBCE": sampled(layer("nn.GBCE"), log_q=LOG_Q, positive_log_q=LOG_Q[:1], hits=HITS),
-    "nn.InBatchSoftmax": paired(layer("nn.InBatchSoftmax"), torch.arange(L) - 100, log_q=PRIOR),
-    "nn.SigmoidPairs": paired(layer("nn.SigmoidPairs")),
+    "nn.InBatchSoftmax": paired(layer("nn.InBatchSoftmax"), torch.arange(L) - 100, log_q=RISING),
+    "nn.SigmoidPairs": paired(layer("nn.SigmoidPairs"), log_q=RISING),
     "nn.ListNet": lambda z: layer("nn.ListNet")(z, repeated(GAINS, z)),
     "nn.SampledOutput": lambda z: functional.info_nce(*layer("nn.SampledOutput")(z, label(z), torch.tensor([1, 2]))),
 }
@@ -221,9 +220,9 @@ SAMPLERS: dict[str, Call] = {
     "samplers.draw (redraw)": lambda z: z.sum() + drawn(samplers.draw(CATEGORICAL, label(z), M, hits="redraw")),
     "samplers.model_based": lambda z: drawn(samplers.model_based(z, label(z), M)) + z.sum(),
     "samplers.within_batch": lambda z: (
-        z.sum() + sum(drawn(samplers.within_batch(label(z), PRIOR, shared=shared)) for shared in (False, True))
+        z.sum() + sum(drawn(samplers.within_batch(label(z), RISING, shared=shared)) for shared in (False, True))
     ),
-    "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(label(z), PRIOR, union=True)),
+    "samplers.within_batch (union)": lambda z: z.sum() + drawn(samplers.within_batch(label(z), RISING, union=True)),
 }
 """Of the same, with draws by torch's global generator."""
 
@@ -241,7 +240,7 @@ STATEFUL: dict[str, Call] = {
     )(z),
     "nn.StreamingLogQ (update)": updated,
     "functional.distributed_in_batch": lambda z: functional.distributed_in_batch(
-        z, z.roll(1, 0).tanh(), label(z), log_q=repeated(PRIOR, z), symmetric=True
+        z, z.roll(1, 0).tanh(), label(z), log_q=repeated(RISING, z), symmetric=True
     ),
 }
 """Of the same: exact moments, tables that a stream fills, and the batches of all processes, of which there is one."""
