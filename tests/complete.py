@@ -4,12 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
+from unittest.mock import Mock
 
 import pytest
 
 from claimbook.authoring import runs
 from claimbook.store import default, parts
 from sumexp._runtime import Task
+from sumexp.chapters import intervals
 from sumexp.chapters.intervals import Decision
 
 Config = TypeVar("Config")
@@ -67,3 +69,9 @@ def of_one_mind(readings: Sequence[Decision], names: Sequence[str]) -> Sequence[
         )
         pytest.skip(f"the sentence does not say of what, and it matters: {'; '.join(verdicts)}")
     return readings
+
+
+def verdicts(finding: Mock) -> str:
+    """What the register says of what was stated."""
+    stated = ((*call.args, call.kwargs["margin"]) for call in finding.call_args_list)
+    return " ".join(intervals.judge(span.low, span.high, *of, room=span.room) for span, *of in stated)
