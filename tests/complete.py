@@ -12,7 +12,6 @@ from claimbook.authoring import runs
 from claimbook.store import default, parts
 from sumexp._runtime import Task
 from sumexp.chapters import intervals
-from sumexp.chapters.intervals import Decision
 
 Config = TypeVar("Config")
 
@@ -60,7 +59,7 @@ def largest(
     return None
 
 
-def of_one_mind(readings: Sequence[Decision], names: Sequence[str]) -> Sequence[Decision]:
+def of_one_mind(readings: Sequence[intervals.Decision], names: Sequence[str]) -> Sequence[intervals.Decision]:
     """The readings of a sentence that does not say which of them it means, if they agree; skip if they do not."""
     if len({decided.verdict for decided in readings}) > 1:
         verdicts = (

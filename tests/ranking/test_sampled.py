@@ -207,7 +207,8 @@ def test_only_the_full_softmax_has_importance_weights_and_the_bound() -> None:
     assert sp.simplify(sp.diff(gap, w) - (w - mean) / ((1 + mean) * (1 + w))) == 0  # falls to w = mean, then rises
     for n in range(2, 9):
         for k in range(1, n):
-            assert k / n * log(1 + n / k) < log(2)
+            missing = ranking.deficits(n, k, n / k, 1, replacement=False).item()
+            assert 0 < log(2) - k / n * log(1 + n / k) == pytest.approx(missing)
         assert ranking.worst_set(sampled.subsets(n, n, [1.0] * n)).deficit == pytest.approx(0, abs=1e-14)
 
 
