@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from itertools import product
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -61,8 +62,12 @@ def test_the_prediction_by_hand() -> None:
     assert outlook.expected_recall(law, law, torch.tensor([0])) == pytest.approx((3 + 2 * 0.1) / (3 + 36 * 0.1))
 
 
-def test_a_prediction_of_a_drawn_catalogue() -> None:
+def test_a_prediction_of_a_drawn_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    recalled = Mock(wraps=outlook.expected_recall)
+    monkeypatch.setattr(outlook, "expected_recall", recalled)
     arrays = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
+    user = np.random.default_rng(1000).permutation(60)[:1]
+    assert recalled.call_args.args[2].tolist() == pairs.load("synthetic", 60, 1, 1000).train[user].indices.tolist()
     recall = dict(zip(forms.FORMS, arrays["recall"][:, 0, 0], strict=True))
     assert max(recall.values()) < recall["full"] + 1e-12  # log P has the best order under P itself
     kl = dict(zip(forms.FORMS, arrays["kl"][:, :, 0], strict=True))

@@ -35,8 +35,7 @@ def subset_loss(n: int, m: int, s: int) -> float:
 
 
 @pytest.mark.parametrize("n, m, s", [
-    (1, 1, 0), (1, 1, 1), (5, 3, 0), (5, 3, 2), (5, 3, 5), (12, 5, 4), (1000, 100, 1), (1000, 100, 500),
-    (10**8, 10, 3), (10**15, 5, 5 * 10**14),
+    (1, 1, 1), (5, 3, 0), (5, 3, 2), (5, 3, 5), (1000, 100, 500), (10**8, 10, 3), (10**15, 5, 5 * 10**14),
 ])  # fmt: skip
 @pytest.mark.parametrize("replacement", [True, False])
 def test_hits_by_rational_probabilities(n: int, m: int, s: int, replacement: bool) -> None:
