@@ -73,4 +73,4 @@ def of_one_mind(readings: Sequence[intervals.Decision], names: Sequence[str]) ->
 def verdicts(finding: Mock) -> str:
     """What the register says of what was stated."""
     stated = ((*call.args, call.kwargs["margin"]) for call in finding.call_args_list)
-    return " ".join(intervals.judge(span.low, span.high, *of, room=span.room) for span, *of in stated)
+    return " ".join(intervals.judge(span.low, span.high, of, margin, span.room) for span, of, margin in stated)
