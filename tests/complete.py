@@ -4,13 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Generic, TypeAlias, TypeVar
+from unittest.mock import Mock
 
 import pytest
 
 from claimbook.authoring import runs
 from claimbook.store import default, parts
 from sumexp._runtime import Task
-from sumexp.chapters.intervals import Decision
+from sumexp.chapters import intervals
 
 Config = TypeVar("Config")
 
@@ -58,7 +59,7 @@ def largest(
     return None
 
 
-def of_one_mind(readings: Sequence[Decision], names: Sequence[str]) -> Sequence[Decision]:
+def of_one_mind(readings: Sequence[intervals.Decision], names: Sequence[str]) -> Sequence[intervals.Decision]:
     """The readings of a sentence that does not say which of them it means, if they agree; skip if they do not."""
     if len({decided.verdict for decided in readings}) > 1:
         verdicts = (
@@ -67,3 +68,9 @@ def of_one_mind(readings: Sequence[Decision], names: Sequence[str]) -> Sequence[
         )
         pytest.skip(f"the sentence does not say of what, and it matters: {'; '.join(verdicts)}")
     return readings
+
+
+def verdicts(finding: Mock) -> str:
+    """What the register says of what was stated."""
+    stated = ((*call.args, call.kwargs["margin"]) for call in finding.call_args_list)
+    return " ".join(intervals.judge(span.low, span.high, of, margin, span.room) for span, of, margin in stated)

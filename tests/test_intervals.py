@@ -27,6 +27,7 @@ def test_an_interval_by_hand() -> None:
     # All of six seeds lie on one side of the median in 2 of 64 experiments.
     six = intervals.interval([0, 10, 10, 10, 10, 10])
     assert (six.low, six.high) == (0, pytest.approx(25 / 3 + 2.5706 * 4.0825 / sqrt(6), rel=1e-4))
+    assert (intervals.interval([1.0, 1.1, 0.9]).sign, intervals.paired([1, 2, 3.1], [2, 3, 4.05]).sign) == (1, -1)
     assert intervals.interval([-0.1] * 9).sign == 0  # without width
     assert intervals.interval([0.1 + 1e-16 * n for n in range(9)]).sign == 0
 
@@ -49,18 +50,10 @@ def test_an_interval_covers_those_of_the_t_test_and_of_the_sign_test(values: lis
     assert (interval.low, interval.high) == pytest.approx(ends, rel=1e-9, abs=1e-9)
 
 
-def test_the_sign() -> None:
-    assert intervals.interval([1.0, 1.1, 0.9]).sign == 1
-    assert intervals.paired([1, 2, 3.1], [2, 3, 4.05]).sign == -1
-
-
-@pytest.mark.parametrize("values", [[], [1.0], [1.0, float("nan")], [1.0, float("inf")]])
-def test_too_few_or_bad_values_are_refused(values: list[float]) -> None:
-    with pytest.raises(ValueError, match="two or more finite numbers"):
-        intervals.interval(values)
-
-
-def test_unequal_pairs_and_bad_confidence_are_refused() -> None:
+def test_too_few_or_bad_values_unequal_pairs_and_bad_confidence_are_refused() -> None:
+    for values in ([], [1.0], [1.0, float("nan")], [1.0, float("inf")]):
+        with pytest.raises(ValueError, match="two or more finite numbers"):
+            intervals.interval(values)
     with pytest.raises(ValueError, match="3 runs are paired with 2"):
         intervals.paired([1, 2, 3], [1, 2])
     with pytest.raises(ValueError, match=r"confidence is 1\.5"):
@@ -113,14 +106,20 @@ def test_no_difference_needs_room() -> None:
     # Tails that err in 99.93 %: 0.0007 are left, and a margin of one point cannot be seen within them.
     tail = 0.9993 - np.arange(5) / 1e6
     for other, shares, outcome in (
-        (tail - 1e-9 * np.arange(5), True, "undecided"), (tail - 1e-9 * np.arange(5), False, "alike"),
+        (tail * 0.9999 - np.arange(5) / 1e9, True, "undecided"), (tail * 0.9999 - np.arange(5) / 1e9, False, "alike"),
         (tail - 0.3 - tail / 1e6 * np.arange(5), True, "more"),  # what shows needs none
     ):  # fmt: skip
         gap = intervals.paired(tail, other, shares=shares)
         assert intervals.outcome(gap, 0.01) == outcome
-        assert intervals.all_above([gap], 0.01).interval.room == gap.room == (0.0007 if shares else np.inf) or shares
+        assert intervals.all_below([gap], 0.01).verdict == {"more": "excluded"}.get(outcome, outcome)
+        assert intervals.all_above([gap]).interval.room == gap.room == pytest.approx(0.0007 if shares else np.inf, 0.01)
     middle = 0.5 + np.arange(5) / 1e6
     assert intervals.outcome(intervals.paired(middle, middle**1.0001, shares=True), 0.01) == "alike"
+    # Five margins, or half-widths of a range, must be left on either side; a difference that shows needs none.
+    for published, margin, roomy in (((None, 0), 1, "alike"), ((-1, 1), 0, "shown")):
+        assert [intervals.judge(-0.1, 0.1, published, margin, room) for room in (5, 4.9)] == [roomy, "undecided"]
+    assert [intervals.judge(-9, -8, published, 1, 0) for published in ((None, 0), (-1, 1))] == ["shown", "excluded"]
+    assert intervals.paired([0.02, 0.04], [0.5, 0.6], shares=True).room == pytest.approx(0.03)
     with pytest.raises(ValueError, match=r"mean shares are \[1.5, 0.5\]"):
         intervals.paired([1.5, 1.5], [0.5, 0.5], shares=True)
 
@@ -129,6 +128,8 @@ def test_no_difference_needs_room() -> None:
     (-2, -1, (None, 0), "shown"), (1, 2, (None, 0), "excluded"), (-1, 2, (None, 0), "undecided"),
     (1, 2, (0, None), "shown"), (-2, -1, (0, None), "excluded"), (-0.2, -0.1, (None, 0), "alike"),
     (0.4, 0.6, (0, 1), "shown"), (-1, 3, (0, 1), "undecided"), (2, 3, (0, 1), "excluded"),
+    (-0.3, -0.1, (None, 0), "shown"), (0.1, 0.3, (None, 0), "excluded"), (0, 2, (None, 0), "undecided"),
+    (-2, 0, (0, None), "undecided"), (0, 0.6, (0, 1), "undecided"), (0.4, 1, (0, 1), "undecided"),
     (0.4, 1.6, (1, 1), "undecided"), (5, 6, None, "shown"), (-2, -2, (None, 0), "undecided"), (0, 0, None, "shown"),
 ])  # fmt: skip
 def test_what_is_published_is_met_excluded_or_neither(
@@ -138,14 +139,17 @@ def test_what_is_published_is_met_excluded_or_neither(
 
 
 def test_all_lie_below_zero_if_each_does_and_not_if_one_lies_above() -> None:
-    assert intervals.all_below([spread(-3, 1), spread(-2, 1)]) == intervals.Decision("shown", spread(-2, 1))
+    assert intervals.all_below([spread(-3, 1), spread(-4, 3)]) == intervals.Decision("shown", spread(-4, 3))
     # Two look for what excludes: the interval of one at 97.5 % is 1.26 times as wide.
-    decision = intervals.all_below([spread(0, 9), spread(2, 1)])
+    decision = intervals.all_below([spread(9, 8.5), spread(2, 1)])
     assert (decision.verdict, decision.interval) == ("excluded", spread(2, 1).at(0.975))
     assert intervals.all_below([spread(0, 9), spread(1.1, 1)]).verdict == "undecided"
+    for sets, verdict in ((1, "excluded"), (2, "undecided")):
+        assert intervals.all_below([spread(1.1, 1)], parts=sets).verdict == verdict
+        assert intervals.all_above([spread(-1.1, 1)], parts=sets).verdict == verdict
     # The wide one begins lowest, and is undecided all the same.
     assert intervals.all_below([spread(-0.015, 0.005), spread(0, 0.05)]).verdict == "undecided"
-    assert intervals.all_below([spread(-3, 1), spread(-0.2, 0.1)], margin=0.5).verdict == "alike"
+    assert intervals.all_below([spread(-3, 2), spread(-2, 0.9)], 3) == intervals.Decision("alike", spread(-2, 0.9))
     assert intervals.all_above([spread(3, 1), spread(2, 1)]) == intervals.Decision("shown", spread(2, 1))
     assert intervals.all_above([spread(-2, 1), spread(0, 9)]).verdict == "excluded"
     assert intervals.all_above([spread(0.015, 0.005), spread(0, 0.05)]).verdict == "undecided"
@@ -264,5 +268,6 @@ def test_the_agreement_of_two_orders_against_scipy() -> None:
     agreement = intervals.agreement(predicted, measured)
     assert agreement.runs == pytest.approx([stats.kendalltau(predicted, row).statistic for row in measured.T])
     assert intervals.agreement([1, 1, 1], [[1, 2], [2, 1], [3, 3]]).mean == 0  # no order
-    with pytest.raises(ValueError, match=r"orders of shapes \(2,\) and \(3, 2\)"):
-        intervals.agreement([1, 2], np.zeros((3, 2)))
+    for shape in ((3, 2), (2, 1), (2,)):
+        with pytest.raises(ValueError, match=r"orders of shapes \(2,\) and \("):
+            intervals.agreement([1, 2], np.zeros(shape))

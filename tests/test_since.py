@@ -52,11 +52,12 @@ def test_decay_of_the_number_pulls_to_zero_or_to_the_popularity(popular: towers.
     assert by_sum < 0.5 * by_f
 
 
-def test_cosines_of_one_feature_are_one_or_minus_one_over_the_temperature() -> None:
-    world = towers.world(replace(SMALL, features=1), torch.Generator().manual_seed(0))
-    scores = trained(world, Limited("cosine"), "f", steps=50)
-    assert torch.allclose(scores.abs(), scores.amax())
-    assert scores.amin() < 0 < abs(scores.amax() - 1)
+def test_cosines_of_one_feature_are_plus_and_minus_the_learned_scale() -> None:
+    line = towers.world(replace(SMALL, features=1), torch.Generator().manual_seed(0))
+    cosines = trained(line, Limited("cosine"), "f + log q", steps=50) - line.log_q
+    assert torch.allclose(cosines.abs(), cosines.abs().max())
+    assert len(cosines.sign().unique()) == 2
+    assert (cosines.abs().max() - 1).abs() > 0.01
 
 
 def test_a_change_of_popularity_is_one_summand_for_both() -> None:

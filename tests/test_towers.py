@@ -106,18 +106,6 @@ def test_metrics_of_the_truth_and_of_its_reverse() -> None:
     assert worst["mrr"] == pytest.approx((p.sort().values / places).sum(-1).mean().item())
 
 
-def test_what_is_foretold() -> None:
-    setting = replace(SMALL, taste=2.0)
-    assert towers.predicted_kls(setting, towers.ADVISED, contexts=2) == pytest.approx([0, 0], abs=1e-9)
-    # Without log q the minimum is log P/q, for any batch: its divergence has a closed form.
-    truth = towers.world(setting, torch.Generator().manual_seed(0))
-    p, ratio = truth.log_p[:2].exp(), torch.log_softmax(truth.log_p[:2] - truth.log_q, -1)
-    each = (p * (truth.log_p[:2] - ratio)).sum(-1).tolist()
-    assert towers.predicted_kls(setting, "no logQ", contexts=2) == pytest.approx(each, rel=1e-6)
-    with pytest.raises(ValueError, match="scheme is 'log-uniform'; expected one of no logQ"):
-        towers.predicted_kls(setting, "log-uniform")
-
-
 def least(log_p: Tensor, log_q: Tensor, scheme: str) -> Tensor:
     """The best scores in batches of two: a label y has one negative j, which adds log(1 + e^(s_j - s_y)) or nothing."""
     f = log_p.clone().requires_grad_()
@@ -160,5 +148,7 @@ def test_a_table_and_what_it_says() -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(ValueError, match="scheme is 'best'; expected one of no logQ"):
         towers.train(SMALL, "best", world(), 0)
+    with pytest.raises(ValueError, match="scheme is 'log-uniform'; expected one of no logQ"):
+        towers.predicted_kls(SMALL, "log-uniform")
     with pytest.raises(ValueError, match="taste must be positive, got 0"):
         towers.Setting(taste=0)

@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import replace
+from itertools import product
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -13,6 +15,13 @@ from sumexp.negatives import published
 
 SMOKE = replace(grids.PLANS["smoke"]["synthetic"], users=60)
 PARTS = pairs.load("synthetic", 60, 1, 0)
+
+
+@pytest.fixture(autouse=True)
+def five_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 30 items hardly more than 20 are left for a user, so that every list of 20 finds all."""
+    for module in (training, baseline):
+        monkeypatch.setattr(module, "K", 5)
 
 
 def test_with_numbers_both_parametrisations_are_one_training() -> None:
@@ -34,20 +43,31 @@ def test_the_prediction_by_hand() -> None:
         assert torch.equal(outlook.minimum(form, log_p, log_q, 5), log_p), form
     for form in ("none", "siglip"):
         assert torch.equal(outlook.minimum(form, log_p, log_q, 5), log_p - log_q), form
+    # Batches of three: over all labels and both other columns the gradient of what is trained is 0.
+    for form in ("none", "kept", "masked", "negatives", "importance"):
+        f, risk = outlook.minimum(form, log_p, log_q, 2).clone().requires_grad_(), torch.zeros(())
+        for ids in product(range(4), repeat=3):
+            chance = (log_p[ids[0]] + log_q[ids[1]] + log_q[ids[2]]).exp()
+            risk = risk + chance * forms.batch_loss(form, f[[*ids]][None], torch.tensor(ids), log_q[[*ids]])
+        assert torch.autograd.grad(risk, f)[0].abs().max() < 1e-6, form
     # Refined: its own exact minimum, up to what is left of order 1/m^2.
     near = outlook.minimum("refined", log_p, log_q, 100).log_softmax(0)
     exact = published.stationary("refined", log_p, log_q, 100)
     assert (near - exact).abs().max() < 0.1 * (log_p - exact).abs().max()
-    # Items 0 .. 39 are equally probable, and 0 and 1 are left out: 20 of the 38 others.
+    # Items 0 .. 39 are equally probable, and 0 and 1 are left out: 5 of the 38 others.
     even = torch.full((40,), -math.log(40), dtype=torch.float64)
-    assert outlook.expected_recall(even, even, torch.tensor([0, 1])) == pytest.approx(20 / 38)
-    best = torch.cat([torch.ones(5), torch.full((35,), 0.1)]).double()
+    assert outlook.expected_recall(even, even, torch.tensor([0, 1])) == pytest.approx(5 / 38)
+    best = torch.cat([torch.ones(4), torch.full((36,), 0.1)]).double()
     law = (best / best.sum()).log()
-    assert outlook.expected_recall(law, law, torch.tensor([0])) == pytest.approx((4 + 16 * 0.1) / (4 + 35 * 0.1))
+    assert outlook.expected_recall(law, law, torch.tensor([0])) == pytest.approx((3 + 2 * 0.1) / (3 + 36 * 0.1))
 
 
-def test_a_prediction_of_a_drawn_catalogue() -> None:
+def test_a_prediction_of_a_drawn_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
+    recalled = Mock(wraps=outlook.expected_recall)
+    monkeypatch.setattr(outlook, "expected_recall", recalled)
     arrays = outlook.predict(grids.outlook("synthetic", SMOKE)).arrays
+    user = np.random.default_rng(1000).permutation(60)[:1]
+    assert recalled.call_args.args[2].tolist() == pairs.load("synthetic", 60, 1, 1000).train[user].indices.tolist()
     recall = dict(zip(forms.FORMS, arrays["recall"][:, 0, 0], strict=True))
     assert max(recall.values()) < recall["full"] + 1e-12  # log P has the best order under P itself
     kl = dict(zip(forms.FORMS, arrays["kl"][:, :, 0], strict=True))
@@ -55,6 +75,7 @@ def test_a_prediction_of_a_drawn_catalogue() -> None:
     assert kl["none"] == pytest.approx(kl["siglip"])
     assert kl["none"][1] == pytest.approx(0, abs=1e-12)
     assert kl["none"][0] > kl["negatives"][0] > kl["importance"][0] > 0
+    assert arrays["recall"][forms.FORMS.index("none"), 1, 0] == recall["full"]
 
 
 def test_a_summary_by_hand() -> None:
@@ -70,18 +91,18 @@ def test_a_summary_by_hand() -> None:
 
 
 def test_one_list_for_all_by_hand() -> None:
-    """Of all items but those of earlier pairs the 20 most frequent, equal ones in any order."""
+    """Of all items but those of earlier pairs the five most frequent, equal ones in any order."""
     recalls = baseline.popular(PARTS)
-    counts, shares = np.maximum(PARTS.counts, 1), []
-    for user in range(60):
-        held = PARTS.held[[user]].indices
-        if len(held):
-            left_out = np.r_[PARTS.train[[user]].indices, PARTS.validation[[user]].indices]
-            others = np.delete(counts, left_out)
-            above = np.array([(others > counts[item]).sum() for item in held])
-            equal = np.array([(others == counts[item]).sum() for item in held])
-            shares.append(np.clip((20 - above) / equal, 0, 1).mean())
-    assert recalls[0] == pytest.approx(np.mean(shares))
+    frequent, before = np.tile(np.maximum(PARTS.counts, 1), (60, 1)), PARTS.train + PARTS.validation
+    moved = training.popularity(PARTS).numpy()[training.half(60)]
+    held, public = (PARTS.held, before), (PARTS.public, before + PARTS.held)
+    for place, (part, before) in enumerate((held, held, public, public, public)):
+        counts = moved if place == 4 else frequent
+        shares = []
+        for user in np.flatnonzero(np.diff(part.indptr)):
+            others, own = np.delete(counts[user], before[[user]].indices), counts[user, part[[user]].indices, None]
+            shares.append(np.clip((5 - (others > own).sum(1)) / (others == own).sum(1), 0, 1).mean())
+        assert recalls[place] == pytest.approx(np.mean(shares)), place
 
 
 def test_what_comes_with_the_book_has_the_counts_once() -> None:

@@ -15,6 +15,7 @@ from scipy.optimize import linprog
 from torch import Tensor
 
 from sumexp import functional, ranking
+from tests.ranking.transparent import BY_ORDER
 
 Q = Fraction
 FLOAT = 1e-9  # relative slack for logarithms of floats
@@ -98,11 +99,7 @@ def test_the_same_at_extreme_logits(values: list[float], data: st.DataObject) ->
         assert least <= rank <= max(greatest, 1)
 
 
-queries = st.lists(
-    st.integers(2, 5).flatmap(lambda n: st.tuples(st.lists(st.integers(1, 9), min_size=n, max_size=n), st.just(n))),
-    min_size=1,
-    max_size=4,
-)
+queries = st.lists(st.lists(st.integers(1, 9), min_size=2, max_size=5), min_size=1, max_size=4)
 
 
 @pytest.mark.claim("ranking-amgm", shows="statement", evidence="proof")
@@ -126,11 +123,11 @@ def test_the_product_of_reciprocal_ranks_is_at_most_the_power_of_their_mean(rank
 @pytest.mark.claim("ranking-ce-log-mrr", shows="statement", evidence="exact")
 @given(queries)
 @settings(deadline=None)
-def test_cross_entropy_bounds_log_mrr_in_rationals(lists: list[tuple[list[int], int]]) -> None:
+def test_cross_entropy_bounds_log_mrr_in_rationals(lists: list[list[int]]) -> None:
     # exp(-N CE) is the product of the targets' probabilities: no logarithm is needed. The target is class 0, and takes
     # the last place among ties.
-    p = [Q(a[0], sum(a)) for a, _ in lists]
-    mrr = sum(Q(1, sum(x >= a[0] for x in a)) for a, _ in lists) / len(lists)
+    p = [Q(a[0], sum(a)) for a in lists]
+    mrr = sum(Q(1, sum(x >= a[0] for x in a)) for a in lists) / len(lists)
     assert prod(p) <= mrr ** len(lists)  # by the mean of logarithms (Jensen, AM-GM)
     assert sum(p) / len(lists) <= mrr  # without: MRR is at least the mean probability, which is at least exp(-CE)
     assert prod(p) <= (sum(p) / len(lists)) ** len(lists)
@@ -149,19 +146,19 @@ def test_both_steps_of_the_bound_for_any_number_of_queries() -> None:
     assert sp.simplify((n * sp.log(m) + (total - n * m) / m) / n - sp.log(m)) == 0
 
 
-def subsets(n: int) -> list[tuple[int, ...]]:
-    return [tuple(i for i in range(n) if bits >> i & 1) for bits in range(1, 2**n)]
+def several() -> Iterator[tuple[list[Fraction], list[int]]]:
+    """The probabilities and ranks of the relevant items, for all weights, orders and sets of relevant items."""
+    for a in WEIGHTS:
+        for bits, places in product(range(1, 2 ** len(a)), ranked(a)):
+            relevant = [i for i in places if bits >> i & 1]
+            yield [Q(a[i], sum(a)) for i in relevant], [places[i] for i in relevant]
 
 
 @pytest.mark.claim("ranking-multilabel", shows="statement", evidence="exact")
 def test_uniform_labels_bound_the_log_rank_of_the_first_relevant_item() -> None:
     # exp(-R CE) = product of p over the relevant; each is at most 1/r_i, and 1/r_i at most 1/(first rank).
-    for a in WEIGHTS:
-        for relevant in subsets(len(a)):
-            p = prod(Q(a[i], sum(a)) for i in relevant)
-            for places in ranked(a):
-                ranks = [places[i] for i in relevant]
-                assert p <= prod(Q(1, r) for r in ranks) <= Q(1, min(ranks)) ** len(ranks)
+    for p, ranks in several():
+        assert prod(p) <= prod(Q(1, r) for r in ranks) <= Q(1, min(ranks)) ** len(ranks)
 
 
 @pytest.mark.claim("ranking-multilabel", shows="statement", evidence="quadrature")
@@ -188,12 +185,8 @@ def test_several_relevant_items_at_extreme_logits(values: list[float], data: st.
 
 
 def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
-    for a in WEIGHTS:
-        for relevant in subsets(len(a)):
-            p, size = Q(sum(a[i] for i in relevant), sum(a)), len(relevant)
-            for places in ranked(a):
-                first = min(places[i] for i in relevant)
-                assert p <= 1 / (1 + Q(first - 1, size))
+    for p, ranks in several():
+        assert sum(p) <= 1 / (1 + Q(min(ranks) - 1, len(p)))
     # Attained where the negatives before and all relevant items tie: (R)/(R + r - 1). F2 has a loss below log r.
     z = torch.tensor([[0.0] * 7 + [-inf]], dtype=torch.float64)
     mask = torch.tensor([[False] * 4 + [True] * 3 + [False]])
@@ -203,13 +196,9 @@ def test_what_the_marginal_loss_bounds_instead_is_exact() -> None:
 @pytest.mark.claim("sumexp-first-rank", shows="statement", evidence="exact")
 def test_the_first_rank_that_several_relevant_items_allow() -> None:
     # exp(-R CE) is the product of the p, at most their mean to the power R, and that at most 1/(R + r - 1)^R.
-    for a in WEIGHTS:
-        for relevant in subsets(len(a)):
-            size = len(relevant)
-            p = [Q(a[i], sum(a)) for i in relevant]
-            for places in ranked(a):
-                first = min(places[i] for i in relevant)
-                assert prod(p) <= (sum(p) / size) ** size <= Q(1, size + first - 1) ** size
+    for p, ranks in several():
+        size = len(p)
+        assert prod(p) <= (sum(p) / size) ** size <= Q(1, size + min(ranks) - 1) ** size
     # Attained where the r - 1 negatives ahead and all R relevant items tie.
     for size, first in (*((1, first) for first in range(1, 6)), (3, 1), (3, 5), (19, 2)):
         z = torch.zeros(1, size + first - 1, dtype=torch.float64)
@@ -217,7 +206,7 @@ def test_the_first_rank_that_several_relevant_items_allow() -> None:
         rr = ranking.least_rr(functional.listnet(z, mask, reduction="none"), mask.sum(-1)).item()
         assert rr == pytest.approx(1 / first, rel=1e-14)
         assert ranking.reciprocal_rank(z, mask, ties="pessimistic").item() == pytest.approx(1 / first)
-    assert ranking.least_rr(torch.tensor([300.0]), torch.tensor([20])).item() == pytest.approx(exp(-300.0))
+    assert ranking.least_rr(log(10**6 + 2**27), 10**6).item() == pytest.approx(1 / (2**27 + 1), rel=1e-10)  # the curve
     assert ranking.least_rr(torch.tensor([inf]), torch.tensor([1])).item() == 0
 
 
@@ -241,15 +230,13 @@ def test_every_link_of_the_chain_to_ndcg() -> None:
 
 @pytest.mark.claim("ranking-ndcg-bound", shows="statement", evidence="exact")
 def test_the_rational_links_of_the_chain_with_all_ties() -> None:
-    for a in WEIGHTS:
-        for relevant in subsets(len(a)):
-            size = len(relevant)
-            p = [Q(a[i], sum(a)) for i in relevant]
-            for places in ranked(a):
-                reciprocal = [Q(1, places[i]) for i in relevant]
-                assert sum(1 / log2(1 + places[i]) for i in relevant) >= float(sum(reciprocal)) - 1e-12
-                assert sum(reciprocal) >= sum(p)
-                assert (sum(p) / size) ** size >= prod(p)
+    for p, ranks in several():
+        size, reciprocal = len(p), sum(Q(1, r) for r in ranks)
+        discounts = sum(1 / log2(1 + r) for r in ranks)
+        assert BY_ORDER["ndcg"]([place in ranks for place in range(1, 5)], size) >= discounts / size - 1e-12
+        assert discounts >= float(reciprocal) - 1e-12
+        assert reciprocal >= sum(p)
+        assert (sum(p) / size) ** size >= prod(p)
 
 
 def test_the_sharper_bound_of_ndcg_is_convex() -> None:
@@ -288,9 +275,12 @@ def test_promises_are_the_hull_of_the_points_by_a_linear_program(c: float) -> No
         assert promise.item() == pytest.approx(hull(c, metric, n), abs=1e-9)
 
 
-def test_at_the_least_loss_of_r_relevant_items_the_first_rank_is_one() -> None:
+def test_at_the_least_loss_of_r_relevant_items_the_first_rank_is_one_and_promises_fall_at_whole_ranks() -> None:
     sizes = torch.arange(1, 3000)
-    assert ranking.least_rr(sizes.double().log(), sizes).unique().tolist() == [1.0]
+    c = sizes.double().log().requires_grad_()
+    assert ranking.least_rr(c, sizes).unique().tolist() == [1.0]
+    for promise in (ranking.least_rr, ranking.least_ndcg):
+        assert (torch.autograd.grad(promise(c).sum(), c)[0] < 0).all()  # was 0 at each twelfth
 
 
 def test_promises_lie_above_the_curves_between_whole_ranks() -> None:
@@ -309,7 +299,7 @@ def test_promises_lie_above_the_curves_between_whole_ranks() -> None:
         at = torch.tensor(c, dtype=torch.float64, requires_grad=True)
         for promise, slope in ((ranking.least_rr, -exp(-c)), (ranking.least_ndcg, -log(2) / c**2)):
             assert torch.autograd.grad(promise(at), at)[0].item() == pytest.approx(slope, rel=1e-8)  # was 0 or NaN
-    assert ranking.least_ndcg(0.0).item() == 1
+    assert ranking.least_rr(-1e-6) == ranking.least_ndcg(-1e-6) == ranking.least_recall(-1e-6, 3) == 1  # rounded
 
 
 @pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
@@ -344,9 +334,6 @@ def test_graded_gains_promise_the_recall_of_their_gains_alone() -> None:
     assert round(c, 3) == 0.061
     assert ranking.recall(z, gains > 0, 10).item() == 0.5 < ranking.least_recall(c, 10).item()
     assert ranking.recall(z, gains, 10).item() == 0.999 >= ranking.least_recall(c, 10).item()
-    for k in (1, 2, 1000):  # with 0/1 gains it is the usual recall
-        relevant = gains > 0
-        assert ranking.recall(z, relevant.double(), k).item() == ranking.recall(z, relevant, k).item()
 
 
 @pytest.mark.claim("sumexp-promise", shows="statement", evidence="quadrature")
@@ -383,11 +370,11 @@ def test_least_recall_is_attained() -> None:
 @pytest.mark.claim("ranking-not-equivalent", shows="statement", evidence="exact")
 def test_loss_and_metric_can_disagree_as_much_as_one_likes() -> None:
     # F3. First of n, barely: p = (1 + d)/(n + d). In second place: p = 1/(1 + b), CE about log b, the rank always 2.
-    n = 1000
-    for d in (Q(1), Q(1, 1000), Q(1, 10**9)):
-        assert (1 + d) / (n + d) <= Q(1, n) * (1 + d)
-    for b in (10, 10**6, 10**21):
-        assert Q(1, 1 + b) < Q(1, b)
+    for d, b in ((Q(1), 10), (Q(1, 1000), 10**6), (Q(1, 10**9), 10**21)):
+        barely, second = (1 + d, *[1] * 999), (1, b)
+        assert [sum(x >= a[0] for x in a) for a in (barely, second)] == [1, 2]
+        assert Q(1, 1000) < barely[0] / sum(barely) < Q(1, 1000) * (1 + d)
+        assert Q(second[0], sum(second)) < Q(1, b)
     z = torch.tensor([[0.0, 50.0]], dtype=torch.float64)
     assert functional.cross_entropy(z, torch.tensor([0])).item() == pytest.approx(50, rel=1e-14)
     assert ranking.rank(z, torch.tensor([0])).item() == 2
@@ -464,17 +451,20 @@ def test_metrics_move_only_where_the_order_does(scores: list[int], data: st.Data
     # Integers are at least 1 apart: scaled by 5 and moved by at most 2 the order stays, and so does every metric.
     moves = data.draw(st.lists(st.integers(-2, 2), min_size=len(scores), max_size=len(scores)))
     moved = 5 * z + torch.tensor([moves])
-    metrics = [ranking.reciprocal_rank, ranking.average_precision, ranking.ndcg]
-    metrics += [lambda s, r, f=f, k=k: f(s, r, k) for f in (ranking.recall, ranking.precision) for k in (1, 2)]
-    for metric in metrics:
-        assert metric(z, relevant).item() == metric(moved, relevant).item() == metric(z.double().exp(), relevant).item()
+    before, *after = (ranking.evaluate(s, relevant, [*SECOND, "recall@2"]) for s in (z, moved, z.double().exp()))
+    assert after == [before] * 2
 
 
+SECOND = {"reciprocal_rank": 1 / 2, "average_precision": 1 / 2, "ndcg": 1 / log2(3), "recall@1": 0, "precision@1": 0}
+"""Metrics, and what each is of two items whose second is relevant; if the first is, each is 1."""
+
+
+@pytest.mark.claim("ranking-piecewise", shows="statement", evidence="exact")
 def test_metrics_jump_at_a_tie() -> None:
-    relevant = torch.tensor([[True, False]])
-    for delta, rr in ((-1e-9, 1 / 2), (0.0, (1 + 1 / 2) / 2), (1e-9, 1)):
+    for delta, first in ((-1e-9, 0), (0.0, 1 / 2), (1e-9, 1)):
         z = torch.tensor([[1.0 + delta, 1.0]], dtype=torch.float64)
-        assert ranking.reciprocal_rank(z, relevant).item() == rr
+        for name, value in ranking.evaluate(z, torch.tensor([[True, False]]), [*SECOND]).items():
+            assert value.item() == pytest.approx(first + (1 - first) * SECOND[name])
 
 
 @pytest.mark.claim("ranking-margin-losses", shows="correction", evidence="proof")
@@ -501,6 +491,8 @@ def test_cosface_and_guarded_arcface_bound_the_rank_by_cosines(seed: int, scale:
         assert (lowered >= -1e-15).all()
         loss = functional.pairwise_margin(scale * cosine, labels, (scale * lowered).unsqueeze(-1), reduction="none")
         plain = functional.cross_entropy(scale * cosine, labels, reduction="none")
+        ahead = (scale * (cosine - label_cosine[:, None])).exp().scatter(-1, labels[:, None], 0).sum(-1)
+        torch.testing.assert_close(loss, torch.log1p(ahead * (scale * lowered).exp()), rtol=1e-9, atol=1e-12)
         assert (loss >= plain - 1e-12).all()
         assert (loss >= log_rank - 1e-12).all()
 
@@ -554,8 +546,8 @@ def test_expected_rank_against_drawn_scores() -> None:
     generator = torch.Generator().manual_seed(0)
     z, sigma = torch.tensor([[0.3, -0.2, 0.9, 0.35]], dtype=torch.float64), 0.7
     drawn = z + sigma * torch.randn(100_000, 4, generator=generator, dtype=torch.float64)
-    ranks = ranking.rank(drawn, torch.zeros(100_000, dtype=torch.long))
-    error = ranks.mean() - ranking.expected_rank(z, torch.tensor([0]), sigma).squeeze()
+    ranks = ranking.rank(drawn, torch.full((100_000,), 3))
+    error = ranks.mean() - ranking.expected_rank(z, torch.tensor([3]), sigma).squeeze()
     assert abs(error.item()) < 4 * (ranks.std() / 100_000**0.5).item()
 
 
@@ -574,9 +566,9 @@ def test_bounds_refuse_what_has_no_answer() -> None:
             ranking.possible_ranks(c, n)
     with pytest.raises(ValueError, match="k is 0"):
         ranking.least_recall(torch.tensor(1.0), 0)
-    for c, several in ((1.0, 0), (1.0, 1.5), (inf, inf), (torch.ones(2), [1, 1, 1])):
-        with pytest.raises(ValueError, match=r"numbers of relevant items must be whole|do not broadcast"):
-            ranking.least_rr(c, several)
+    for c, several, n in ((1.0, 0, 9), (1.0, 1.5, 9), (inf, inf, 9), (torch.ones(2), [1, 1, 1], 9), (2.0, 4, 3)):
+        with pytest.raises(ValueError, match=r"relevant items must be whole|do not broadcast|classes is 3"):
+            ranking.least_rr(c, several, classes=n)
     for c in (log(4) - 0.01, nan):
         with pytest.raises(ValueError, match="a cross entropy is NaN or negative, or below log R"):
             ranking.least_rr(torch.tensor([c]), 4)

@@ -1,5 +1,6 @@
 """Offsets for informative examples, against other functions and known answers."""
 
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -48,19 +49,22 @@ def test_groups_by_hand() -> None:
 
 
 def test_features_of_so_many_pairs_are_frequent(monkeypatch: pytest.MonkeyPatch) -> None:
-    # 49 examples have the first feature, 50 the second, one the third, and each has one label.
-    features = np.array([[i < 49, True, i == 0] for i in range(50)], np.float32)
-    labels = np.array([[i % 5 == j for j in range(5)] for i in range(50)])
+    # 25 examples have the first feature, 50 the second, 24 the third, and each has one label.
+    features = np.array([[i < 25, True, i < 24] for i in range(50)], np.float32)
+    labels = np.repeat(np.eye(4, dtype=bool), (25, 9, 9, 7), 0)
     data = SimpleNamespace(counts=labels.sum(0), train=Part(csr_array(features), csr_array(labels)))
     monkeypatch.setattr(informed, "load", lambda _: data)
-    arrays = explain(Informed("shakespeare", (Method("softmax", "batch", "relative", 2, "keep"),), 3)).arrays
-    assert arrays["features"].tolist() == [1]
+    monkeypatch.setattr(informed, "RARE", 25)
+    methods = tuple(Method("softmax", "batch", weights, 2) for weights in ("relative", "constant"))
+    arrays = explain(Informed("shakespeare", methods, 3)).arrays
+    assert (sorted(arrays["features"]), arrays["names"].tolist()) == ([0, 1], ["head", "torso", "tail"])
+    prior = torch.from_numpy(data.counts / 50)
+    for (i, method), (j, feature) in product(enumerate(methods), enumerate(arrays["features"])):
+        law = (torch.tensor([25.0, 0, 0, 0]) + 20 * prior) / 45 if feature == 0 else prior
+        added = offset(method, prior, law)[[0, 3]].tolist()  # label 0 is all of the head, label 3 all of the tail
+        assert arrays["offset"][i, j, [0, 2]] == pytest.approx(added, abs=1e-6)
 
 
-def test_the_task() -> None:
-    arrays = explain(Informed("shakespeare", (Method("softmax", "batch", "relative", 16, "keep"),), 1)).arrays
-    assert arrays["offset"].shape == (1, 1, 3)
-    assert np.abs(arrays["offset"]).max() < 1e-5
-    assert arrays["names"].tolist() == ["head", "torso", "tail"]
+def test_methods_that_sample_no_softmax() -> None:
     with pytest.raises(ValueError, match="the method 'cross entropy' samples no softmax"):
         Informed("shakespeare", (Method(),), 1)

@@ -6,8 +6,11 @@ Which comparison decides which finding stands in `sumexp.chapters.retrieval.grid
 from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
+import numpy as np
 import pytest
 
 from sumexp import datasets
@@ -17,7 +20,7 @@ from sumexp.chapters.models.sampled.comparison import Values
 from sumexp.chapters.models.sampled.groups import GROUPS
 from sumexp.chapters.models.sampled.methods import LAWS, Method, Weighting
 from sumexp.chapters.retrieval import Config, grids, judging, summary
-from tests.complete import State, largest, of_one_mind
+from tests.complete import State, largest, of_one_mind, verdicts
 
 STANDARD: tuple[Weighting, ...] = ("constant", "importance", "relative")
 
@@ -96,7 +99,7 @@ def all_above(finding: State, runs: Found, *readings: Sequence[Interval]) -> Non
 def falls(runs: Found, methods: Sequence[Method]) -> list[Interval]:
     """By how much recall falls from head to torso, and from torso to tail."""
     return [
-        paired(runs.at_ten(method, more), runs.at_ten(method, less), CONFIDENCE)
+        paired(runs.at_ten(method, more), runs.at_ten(method, less), CONFIDENCE, shares=True)
         for method in methods
         for more, less in pairwise(GROUPS)
     ]
@@ -122,3 +125,23 @@ def test_uniform_sampling_like_the_cross_entropy_has_head_above_torso_above_tail
 def test_uniform_sampling_has_head_above_torso_above_tail(finding: State) -> None:
     runs = cached()
     all_above(finding, runs, falls(runs, [Method("softmax", "uniform", w, runs.m) for w in STANDARD]))
+
+
+@pytest.mark.parametrize("recalls, verdict", [
+    # Of all labels, and of uniform and within-batch negatives, on head, torso and tail.
+    (((0.4, 0.3, 0.2), (0.5, 0.3, 0.2), (0.1, 0.2, 0.3)), "shown shown shown shown"),
+    (((0.4, 0.2, 0.3), (0.5, 0.3, 0.2), (0.5, 0.4, 0.1)), "excluded excluded excluded shown"),
+    (((0.4, 0.3, 0.2), (0.2, 0.2, 0.2), (0.5, 0.4, 0.2)), "alike alike alike alike"),
+    (((0.04, 0.03, 0.02), (0.021, 0.02, 0.02), (0.5, 0.4, 0.02)), " ".join(["undecided"] * 4)),  # no room
+])  # fmt: skip
+def test_which_answers_the_rules_give(recalls: Any, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_ten(method: Method, group: str) -> Values:
+        law, place = ("all", *LAWS).index(method.law), list(GROUPS).index(group)
+        return recalls[law][place] + np.arange(7) * (1 + law + 3 * place) / 1e5
+
+    monkeypatch.setattr(f"{__name__}.cached", lambda: SimpleNamespace(m=64, stated={}, at_ten=at_ten))
+    finding = Mock()
+    test_within_batch_sampling_has_more_of_the_tail(finding)
+    test_uniform_sampling_like_the_cross_entropy_has_head_above_torso_above_tail(finding)
+    test_uniform_sampling_has_head_above_torso_above_tail(finding)
+    assert verdicts(finding) == verdict

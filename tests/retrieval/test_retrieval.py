@@ -20,12 +20,6 @@ from sumexp.datasets.extreme import Extreme, Part
 from tests.retrieval.sorted_lists import precision
 
 
-def test_the_list_of_the_most_frequent_labels_by_hand() -> None:
-    # The labels 1 and 2 tie for the places two and three: both come third.
-    popular = judging.most_frequent(np.array([9, 4, 4, 1, 0]), (1, 2, 3, 10))
-    assert popular.astype(int).tolist() == [[1, 0, 0, 0, 0], [1, 0, 0, 0, 0], [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
-
-
 def test_propensities_by_hand() -> None:
     # N = 100, A = 0.55, B = 1.5: C = (log 100 - 1) 2.5^0.55 = 5.967; N_l = 10: 1 / (1 + C 11.5^-0.55) = 0.391
     c = (math.log(100) - 1) * 2.5**0.55

@@ -168,7 +168,8 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "does a number agree with a published range?",
-        "`holds` if the interval lies within the range; `not reproduced` if it lies outside; else `open`",
+        "`holds` if the interval lies within the range, and for a difference of shares five half-widths of the range "
+        "are left between both shares and 0 or 1; `not reproduced` if it lies outside; else `open`",
         "1 - confidence",
     ),
     Rule(
@@ -234,6 +235,7 @@ def outcome(difference: Interval, margin: float = 0.0) -> Outcome:
 
 
 _OUTCOMES: Mapping[Verdict, Outcome] = {"shown": "less", "excluded": "more"}
+_ENDS = -math.inf, math.inf
 
 
 def judge(
@@ -242,7 +244,7 @@ def judge(
     """What an interval from ``low`` to ``high`` says of the ``published`` range; without a range everything agrees.
 
     Within the ``margin`` around the only end of a half-open range a difference counts as none, if the shares lie
-    `ROOM` margins from 0 and 1 (``room``).
+    `ROOM` margins from 0 and 1 (``room``). A closed range is shown if they lie `ROOM` times its half-width from there.
 
     >>> judge(-0.02, -0.01, (None, 0))
     'shown'
@@ -251,18 +253,16 @@ def judge(
     """
     if published is None:
         return "shown"
-    least, most = published
     if not has_width(low, high):
         return "undecided"
-    if (least is None) != (most is None):
-        end = most if least is None else least
-        assert end is not None
-        if end - margin < low and high < end + margin:
-            return "alike" if room is None or room >= ROOM * margin else "undecided"
-    if (least is not None and high < least) or (most is not None and low > most):
+    least, most = (infinity if end is None else end for infinity, end in zip(_ENDS, published, strict=True))
+    half_open = math.isinf(most - least)
+    has_room = room is None or room >= ROOM * (margin if half_open else (most - least) / 2)
+    if half_open and any(end - margin < low and high < end + margin for end in (least, most)):
+        return "alike" if has_room else "undecided"
+    if high < least or low > most:
         return "excluded"
-    within = (least is None or least < low) and (most is None or high < most)
-    return "shown" if within else "undecided"
+    return "shown" if least < low and high < most and (half_open or has_room) else "undecided"
 
 
 def all_below(differences: Sequence[Interval], margin: float = 0.0, parts: int = 1) -> Decision:

@@ -194,6 +194,6 @@ def _chord(
     far = (c > 34) | (c.exp() - size > 1 << 26)
     total = torch.where(far, size, c.detach().exp()).floor().maximum(size)  # R + r - 1, or one off by rounding
     low, high = total - size + 1, total - size + 2
-    share = ((c - total.log()) / torch.log1p(1 / total)).clamp(0, 1)
+    share = (c - total.log()) / torch.log1p(1 / total)
     chord = metric(low) + share * (metric(high) - metric(low))
     return torch.where(far, curve(c), chord)

@@ -400,7 +400,7 @@ def _reciprocal_rank(first: First, ties: Ties, k: int) -> Tensor:
 def _first_of_several(above: Tensor, tied: Tensor, right: Tensor, stop: Tensor, most: int) -> Tensor:
     """The mean over random orders: the hazard of place j is ``right`` over the number of tied items from j on."""
     index = torch.arange(most, dtype=checks.wide(above.device), device=above.device)
-    hazard = (right.unsqueeze(-1) / (tied.unsqueeze(-1) - index).clamp_min(1)).clamp_max(1)
+    hazard = right.unsqueeze(-1) / (tied.unsqueeze(-1) - index)  # 1 before it exceeds 1, and then nothing follows
     none_before = torch.nn.functional.pad((1 - hazard).cumprod(-1), (1, 0), value=1.0)[:, :-1]
     place = above.unsqueeze(-1) + index + 1
     return (hazard * none_before / place).masked_fill(place > stop.unsqueeze(-1), 0).sum(-1)

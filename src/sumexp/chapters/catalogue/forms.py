@@ -18,7 +18,7 @@ full       cross entropy over all items
 gbce       the generalised binary cross entropy with m uniform draws, shared by the batch, from all items; t = 0.75
 ========== =======================================================================================
 
-A constant that all scores share is learned too, and only the last of the in-batch forms and gBCE see it.
+A constant that all scores share is learned too, and only siglip and gbce see it.
 """
 
 import math

@@ -144,7 +144,7 @@ def _at_rate(config: Config, parts: Parts, rate: float, device: str) -> dict[str
         tables = judge(left, right, (offset, offset + learner.log_q), parts.validation, (parts.train,))
         for i, table in enumerate(tables):
             validation[i, epoch] = table["ndcg"]
-            if validation[i, epoch] == np.nanmax(validation[i]):
+            if np.nanargmax(validation[i]) == epoch:  # of equal epochs the first
                 best[i] = left, right, offset
         return None if epoch - int(np.nanargmax(validation, axis=1).max()) >= PATIENCE else []
 
