@@ -327,9 +327,9 @@ def test_a_product_is_the_sum_of_its_parts() -> None:
 def test_model_based_sampling_is_exact() -> None:
     # q proportional to e^f on the negatives: every draw gives the full softmax, so there is no bias and no variance.
     scores = torch.tensor([0.3, 2.0, -1.0, 0.5], dtype=torch.float64)
-    result = expectations.sampled_softmax(scores, label=0, m=3, log_q=scores)
+    result = expectations.sampled_softmax(scores, label=2, m=3, log_q=scores)
     e = math.e
-    full = e**0.3 / (e**0.3 + e**2 + e**-1 + e**0.5)
+    full = e**-1 / (e**0.3 + e**2 + e**-1 + e**0.5)
     assert result.probability.item() == pytest.approx(full, rel=1e-13)
     assert result.loss.item() == pytest.approx(-math.log(full), rel=1e-13)
     assert 0 <= result.probability_variance.item() <= 1e-13 * full**2
@@ -338,8 +338,8 @@ def test_model_based_sampling_is_exact() -> None:
 
 def test_uniform_sampled_softmax_of_three_classes() -> None:
     # One of two negatives, weight 2: the mean of 1/(1 + 2a) and 1/(1 + 2b) with a = 1, b = 3.
-    scores = torch.tensor([0.0, 0.0, math.log(3.0)], dtype=torch.float64)
-    result = expectations.sampled_softmax(scores, label=0, m=1)
+    scores = torch.tensor([math.log(3.0), 0.0, 0.0], dtype=torch.float64)
+    result = expectations.sampled_softmax(scores, label=1, m=1)
     assert result.probability.item() == pytest.approx((1 / 3 + 1 / 7) / 2, rel=1e-13)
     assert result.probability_variance.item() == pytest.approx(((1 / 3 - 1 / 7) / 2) ** 2, rel=1e-12)
     assert result.loss.item() == pytest.approx((math.log(3) + math.log(7)) / 2, rel=1e-13)

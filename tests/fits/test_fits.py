@@ -70,12 +70,14 @@ def test_a_window_is_as_short_as_its_promise_allows(name: targets.Name, dropped:
 
 
 def test_wrong_targets_are_refused() -> None:
-    with pytest.raises(ValueError, match="expected one of discrete"):
-        fits.published("geometric")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="classes is 14"):
-        fits.published("binomial", 14)
-    with pytest.raises(ValueError, match="classes is 1;"):
-        fits.published("poisson", 1)
+    wrong = (
+        ("geometric", None, "expected one of discrete"),
+        ("binomial", 14, "is 14"),
+        ("poisson", 1, "classes is 1;"),
+    )
+    for name, classes, message in wrong:
+        with pytest.raises(ValueError, match=message):
+            fits.published(name, classes)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="dropped is 0"):
         fits.window("poisson", 0.0)
 
@@ -212,6 +214,8 @@ def test_the_gains_without_temperature(classes: int) -> None:
         assert reach.gain(noise, 0.1, classes) == pytest.approx(limit, rel=0.02)  # type: ignore[arg-type]
     if classes == 10:
         assert reach.gain(Uniform(), 0.05, 10) == pytest.approx(4.78, abs=5e-3)
+    rule_of_thumb = math.sqrt(2 * math.log(classes))  # is too large
+    assert rule_of_thumb / smooth[Gaussian()] == pytest.approx({2: 1.04, 10: 1.25, 100: 1.20}[classes], abs=0.01)
 
 
 def test_condition_and_excess_without_noise() -> None:
@@ -244,10 +248,5 @@ def test_deviations_are_those_of_the_noises() -> None:
     for family, noise in FAMILIES.items():
         values = noise().from_logit(torch.logit(p))
         assert values.std().item() == pytest.approx(grids.DEVIATIONS[family], rel=1e-4)
-
-
-def test_the_rule_of_thumb_for_gaussian_noise_is_too_large() -> None:
-    for classes, excess in ((10, 1.25), (100, 1.20)):
-        largest = argmax.potential(torch.zeros(classes, dtype=torch.float64), Gaussian()).item()
-        gain = classes / (classes - 1) * largest
-        assert math.sqrt(2 * math.log(classes)) / gain == pytest.approx(excess, abs=0.01)
+        equal = grids.matched("discrete", family, "variance").scale * values.std().item()
+        assert equal == pytest.approx(math.pi / math.sqrt(6), rel=1e-4)

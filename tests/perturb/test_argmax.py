@@ -7,6 +7,7 @@ from math import atan2, erfc, exp
 from typing import Any
 
 import pytest
+import sympy as sp
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,6 +94,8 @@ def test_gradient_of_the_potential_by_differences(noise: Continuous) -> None:
     theta = THETA.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(argmax.potential(theta, noise), theta)
     assert (gradient - argmax.probabilities(THETA, noise)).abs().max() < 1e-14
+    standard = argmax.potential(THETA / noise.scale, type(noise)())
+    assert abs(argmax.potential(THETA, noise) - noise.loc - noise.scale * standard) < 1e-13
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)
@@ -130,8 +133,6 @@ def test_sums_over_some_nodes_at_a_time(noise: Continuous, monkeypatch: pytest.M
 
 def test_uniform_noise_against_sums_of_polynomials() -> None:
     # Three classes at 0, 1, 1/2: on [0, 1] all F are linear, on [1, 3/2] class 1 is sure to be beaten.
-    import sympy as sp
-
     u, half = sp.symbols("u"), sp.Rational(1, 2)
     cdf = lambda x: (x + 1) / 2  # noqa: E731
     thetas = (sp.Integer(0), sp.Integer(1), half)

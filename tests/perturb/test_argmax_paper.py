@@ -8,7 +8,7 @@ import mpmath as mp
 import pytest
 import sympy as sp
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sumexp.perturb import argmax, discrete, inversion, uniform
@@ -101,6 +101,7 @@ def test_the_segments_of_discrete_noise_cover_the_simplex(noise: Discrete) -> No
 @pytest.mark.claim("perturb-thm-5-1", shows="correction", evidence="quadrature")
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.floats(-5, 5), min_size=3, max_size=3), st.sampled_from(FINITE))
+@example([0.5, 0.0, -1.0], Cauchy())
 def test_every_open_target_is_an_argmax_law(values: list[float], noise: Continuous) -> None:
     p = torch.softmax(vector(*values), -1)
     theta = inversion.argmax_parameters(p, noise)

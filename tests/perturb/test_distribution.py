@@ -204,6 +204,11 @@ def test_relaxed_draws_lie_in_the_open_simplex(noise: Any, tau: float) -> None:
         underflows = (drawn == torch.finfo(torch.float32).tiny).any(-1)
         assert bool(underflows.any()) == (tau < 0.1)
         assert torch.equal(law.log_prob(drawn).isnan(), underflows)
+        half, double = (PerturbSoftmax(law.loc.to(t), tau, noise, False) for t in (torch.float16, torch.float64))
+        assert torch.equal(double.log_prob(drawn.double()).isnan(), underflows)
+        drawn = half.sample((2000,), generator=torch.Generator().manual_seed(0))
+        for other, value in ((half, drawn.float()), (law, drawn)):
+            assert torch.equal(other.log_prob(value).isnan(), (drawn == 2**-24).any(-1))
         assert law.log_prob(torch.tensor([1.0] + [0.0] * 9)).item() == -math.inf
 
 
@@ -350,7 +355,7 @@ def test_divergences_between_argmax_laws() -> None:
     by_support = first.log_prob(first.enumerate_support()) - second.log_prob(first.enumerate_support())
     expected = (first.mean.T * by_support).sum(0)
     assert (kl_divergence(first, second) - expected).abs().max() < 1e-12
-    gumbel, onehot = PerturbArgmax(BATCH), OneHotCategorical(logits=BATCH)
+    gumbel, onehot = PerturbArgmax(3 * BATCH, Gumbel(0.2, 3.0)), OneHotCategorical(logits=BATCH)
     divergences = kl_divergence(gumbel, second), kl_divergence(onehot, OneHotCategorical(logits=BATCH.flip(0)))
     torch.testing.assert_close(*divergences, rtol=0, atol=1e-12)
     value = onehot.enumerate_support()
@@ -399,8 +404,9 @@ def test_divergence_between_gaussian_softmaxes() -> None:
     for law in (PerturbSoftmax(LOC), PerturbSoftmax(LOC, 0.5, Logistic())):
         with pytest.raises(NotImplementedError, match="closed between Gaussian noises, and between Gumbel noises"):
             kl_divergence(first, law)
-    with pytest.raises(NotImplementedError, match=r"at 0\.5 and .* at 0\.8"):
-        kl_divergence(PerturbSoftmax(LOC, 0.5), PerturbSoftmax(LOC, 0.8))
+    for tau, noise in ((0.8, Gumbel()), (torch.tensor(0.8), Gumbel()), (0.5, Gumbel(0.0, 2.0)), (0.5, Logistic())):
+        with pytest.raises(NotImplementedError, match=r"at 0\.5 and .* at .*0\.[58]"):
+            kl_divergence(PerturbSoftmax(LOC, 0.5), PerturbSoftmax(LOC, tau, noise))  # type: ignore[arg-type]
     learned = torch.tensor(0.5, requires_grad=True)  # equal now, but the divergence changes with it
     with pytest.raises(NotImplementedError, match="if learned, one tensor in both"):
         kl_divergence(PerturbSoftmax(LOC, learned), PerturbSoftmax(LOC, 0.5))

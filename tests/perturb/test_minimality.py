@@ -106,25 +106,14 @@ def test_unbounded_noise_with_gaps_is_not_minimal() -> None:
     assert argmax.probabilities(torch.tensor([2.0, 0.0]).double(), Uniform())[0] == 1
 
 
-def test_the_weights_of_the_hessian_can_be_infinite() -> None:
-    # Spikes of mass 2^-n and width 4^-n have heights 2^n: the integral of g^2 is at least sum 2^-n 2^n = sum 1.
-    # The kink argument needs no such integral.
-    assert [Q(1, 2**n) ** 2 / Q(1, 4**n) for n in range(1, 9)] == [1] * 8
-    assert sum(Q(1, 2**n) for n in range(1, 40)) < 1
-
-
 def test_a_class_that_has_lost_can_come_back() -> None:
     # Uniform noise, theta = (0.9, -0.9, -1.2): class 3 is more than 2 behind and has no gradient. The leaders' descent
     # towards the uniform law brings them down to it.
     theta = torch.tensor([0.9, -0.9, -1.2], dtype=torch.float64)
     assert argmax.probabilities(theta, Uniform())[2] == 0
     assert argmax.jacobian(theta, Uniform())[2].abs().max() == 0
-    seen = []
     for _ in range(400):
-        p = argmax.probabilities(theta, Uniform())
-        seen.append(p[2] > 0)
-        if (p - 1 / 3).abs().max() < 1e-3:
+        if ((p := argmax.probabilities(theta, Uniform())) - 1 / 3).abs().max() < 1e-3:
             break
         theta = theta - 0.5 * argmax.jacobian_product(theta, 2 * (p - 1 / 3), Uniform())
-    assert not seen[0]
     assert (p - 1 / 3).abs().max() < 1e-3

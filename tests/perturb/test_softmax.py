@@ -13,6 +13,7 @@ from numpy import euler_gamma
 from torch import Tensor
 
 from sumexp.perturb import argmax, softmax
+from sumexp.perturb._nodes import edges
 from sumexp.perturb.noises import Cauchy, Discrete, Exponential, Gaussian, Gumbel, Logistic, Uniform, point_mass, signs
 from sumexp.perturb.transforms import Noise
 from tests.perturb.standard import CONTINUOUS, FINITE, second_moments
@@ -117,8 +118,6 @@ def test_hessian_by_its_diagonal_by_products_and_whole(noise: Noise) -> None:
     assert (full @ v - softmax.hessian_product(THETA, v, noise, 0.8)).abs().max() < 1e-14
     assert (full - full.T).abs().max() < 1e-16
     # E p_i^2 as an integral of its own, with the second derivative of the transform.
-    from sumexp.perturb._nodes import edges
-
     if not isinstance(noise, Cauchy):
         tau = torch.tensor(0.8, dtype=torch.float64)
         low, high = edges(noise, 0.8, 4)

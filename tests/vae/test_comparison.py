@@ -8,7 +8,7 @@ import pytest
 from sumexp.chapters.intervals import Decision, interval
 from sumexp.chapters.vae import comparison
 from sumexp.chapters.vae.comparison import CRITERIA
-from sumexp.chapters.vae.config import Member, Stack, fixed
+from sumexp.chapters.vae.config import Member, Stack, Temperature, fixed
 
 CASES = [
     Member("gumbel", temperature=fixed(0.5)),
@@ -74,10 +74,12 @@ def test_differences_are_paired_by_seed_and_by_image() -> None:
 
 
 def test_estimates_are_compared_at_equal_numbers_of_samples() -> None:
-    """An estimate falls with its samples: 200 more and 30 samples instead of 3 are still 200 more."""
+    """An estimate falls with its samples: 200 more and 30 samples instead of 3 are still 200 more at 3, not at 1."""
     second = FOUND[CASES[0]]
-    more = replace(FOUND[CASES[2]], by_count=FOUND[CASES[2]].by_count | {30: np.zeros(3)})
+    more = replace(FOUND[CASES[2]], by_count={1: np.ones(3), 3: FOUND[CASES[2]].by_count[3], 30: np.zeros(3)})
     assert comparison.difference(more, second, "likelihood").apart.tolist() == pytest.approx(np.full((3, 1), 200.0))
+    for runs, criterion in ((more, "bound"), (FOUND[CASES[2]], "likelihood")):  # of each image
+        assert comparison.difference(runs, second, criterion).apart.shape == (3, 3)  # type: ignore[arg-type]
 
 
 def test_curves_of_differences() -> None:
@@ -91,6 +93,7 @@ def test_curves_of_differences() -> None:
 
 def test_the_temperature_is_chosen_on_validation_within_a_family() -> None:
     assert list(comparison.temperatures(FOUND, Member("gumbel"))) == [fixed(0.5), fixed(1.0)]
+    assert [comparison.name(tau) for tau in (fixed(0.25), Temperature())] == ["0.25", "the public schedule"]
     assert comparison.chosen(FOUND, Member("gumbel"), "likelihood") == CASES[0]
     assert comparison.chosen(FOUND, Member("gumbel"), "bound") == CASES[1]  # whose sign is turned on validation
     assert comparison.chosen(FOUND, Member("gaussian", 1.28), "bound") == CASES[3]
@@ -101,7 +104,7 @@ def test_the_temperature_is_chosen_on_validation_within_a_family() -> None:
 def test_a_lost_temperature_must_not_matter() -> None:
     below, further = (interval(np.array([m, m + 0.1, m - 0.1])) for m in (-2, -5))
     above, across = interval(np.array([2, 2.1, 1.9])), interval(np.array([-1, 1, 0]))
-    assert comparison.decides([further, below]) == Decision("shown", below)
+    assert comparison.decides([further, below], parts=6) == Decision("shown", below)
     # What excludes has its share of the error: t of two degrees at 97.5/6 %.
     assert comparison.decides([above], parts=6) == Decision("excluded", above.at(1 - 0.05 / 6))
     for mixed in ([below, above], [below, across]):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tests.vae.test_stack import networks
 
 DIGITS = datasets.images("digits")
 MIXED = (
-    Member(seed=1, temperature=Temperature(rate=1e-2, every=10)),
+    Member(seed=1, temperature=Temperature(rate=1e-2, every=1)),
     Member(seed=1, temperature=fixed(0.3)),
     Member("gaussian", divergence="exact", seed=2),
     Member("gaussian", scale=1.3, divergence="exact", seed=1, straight_through=True),
@@ -153,7 +154,10 @@ def test_the_schedule_of_150000_steps_is_the_public_one() -> None:
 
 
 def test_results_have_the_promised_form() -> None:
-    result = training.train(config(MIXED, epochs=2, importance=3, test_images=50))
+    with mock.patch.object(training.bounds, "relaxed_loss", wraps=training.bounds.relaxed_loss) as relaxed:
+        result = training.train(config(MIXED, epochs=2, importance=3, test_images=50))
+    for call in relaxed.call_args_list:  # at the temperatures of the last step, the 20th
+        assert call.args[2].tolist() == [member.temperature.at(19) for member in MIXED]
     arrays, metrics, history = result.arrays, result.metrics, result.history
     shapes = dict.fromkeys((f"{part}_{name}" for part in ("validation", "test") for name in CRITERIA), (6, 50))
     shapes |= {"counts": (2,), "by_count": (6, 2), "images": (10, 64), "shown": (3,), "reconstructions": (3, 10, 64)}
@@ -187,6 +191,8 @@ def test_a_trained_model_knows_more_than_the_pixels_own_shares() -> None:
     assert one_by_one == pytest.approx(24.9, abs=0.1)
     assert (history["train_loss"][-2:] < one_by_one - 1).all()
     assert (arrays["test_bound"].mean(1) < one_by_one - 1).all()
+    x, p = arrays["images"], arrays["reconstructions"]
+    assert (-(x * np.log(p) + (1 - x) * np.log1p(-p)).sum(-1).mean(1) < one_by_one - 1).all()
 
 
 def test_float32_stays_near_float64() -> None:

@@ -46,16 +46,15 @@ class HalfSpace:
     def contains(self, theta: Tensor) -> Tensor:
         """Whether the points [..., d] lie in it, up to rounding."""
         normal, bound = self._scaled(theta)
-        terms = theta.to(torch.float64) * normal
+        terms = theta * normal
         rounding = max(ROUNDING, 4 * torch.finfo(theta.dtype).eps)
         return terms.sum(-1) <= bound + rounding * terms.abs().sum(-1).clamp_min(1.0)
 
     def project(self, theta: Tensor) -> Tensor:
         """The nearest point of the half space, [..., d]."""
         normal, bound = self._scaled(theta)
-        point = theta.to(torch.float64)
-        excess = ((point * normal).sum(-1, keepdim=True) - bound).clamp_min(0)
-        return (point - excess * normal / normal.square().sum()).to(theta.dtype)
+        excess = ((theta * normal).sum(-1, keepdim=True) - bound).clamp_min(0)
+        return (theta - excess * normal / normal.square().sum()).to(theta.dtype)
 
     def _scaled(self, theta: Tensor) -> tuple[Tensor, float]:
         """Normal, with 1 as its largest entry, and bound."""
@@ -96,11 +95,12 @@ def nearest_attained(target: Tensor, space: HalfSpace, noise: Noise = GUMBEL, ta
     equal = ((origin.roll(1) - origin + ties) / apart)[:, apart.abs() > ROUNDING].flatten()
     places = equal.unsqueeze(-1) + offsets
     row, k = divmod(int(distance(places)[:, 1:-1].argmin()), len(offsets) - 2)
-    low, high = float(places[row, k]), float(places[row, k + 2])
+    low, best, high = places[row, k : k + 3]
+    bounds = float(low - best), float(high - best)  # from the best on: the search ends at steps of 1e-8 of its numbers
     optimum = optimize.minimize_scalar(
-        lambda t: float(distance(p.new_tensor(t))), bounds=(low, high), method="bounded", options={"xatol": 1e-12}
+        lambda t: float(distance(best + t)), bounds=bounds, method="bounded", options={"xatol": 1e-12}
     )
-    return softmax.mean(origin + float(optimum.x) * along, noise, tau), float(optimum.fun)
+    return softmax.mean(origin + (best + float(optimum.x)) * along, noise, tau), float(optimum.fun)
 
 
 @typed
