@@ -135,15 +135,17 @@ def test_scores_are_blamed_for_their_own_fault(classes: int, sampler: str, seed:
     prior = (laws / laws.sum(1, keepdims=True)).mean(0)
     how = read_setup(prior, sampler, "none", "keep", 8, None)
     never = read_setup(prior, np.where(prior == prior.max(), 0, prior) / (1 - prior.max()), "none", "keep", 8, None)
+    half = read_setup(prior, (np.arange(classes) < classes / 2) * 2 / classes, "none", "keep", 8, None)
     log_p, serve = np.log(laws[:100]), "the scores, for this audit and when you serve them"
+    check, more = "check that counts and scores belong to the same labels", 3 * (half.q[0] > 0)
     for setup, given, fix in (
-        (how, log_p, ""), (never, log_p, ""), (how, log_p - how.log_q, f"add log q to {serve}"),
-        (how, log_p + how.log_q, f"subtract log q from {serve}"),
-        (how, log_p[:, generator.permutation(classes)], "check that counts and scores belong to the same labels"),
+        (how, log_p, ""), (never, log_p, ""), (half, log_p + more, check), (how, log_p[:, ::-1], check),
+        (read_setup(np.r_[prior, 0], sampler, "none", "keep", 8, None), np.c_[log_p, log_p.max(1)], ""),
+        (how, log_p - how.log_q, f"add log q to {serve}"), (how, log_p + how.log_q, f"subtract log q from {serve}"),
     ):  # fmt: skip
-        truth = posteriors(given, 1.0, classes)
-        line = faults(setup, prior, groups(prior), rates(prior, setup), truth, True)[-1]
-        assert (line.found, line.fix) == (bool(fix), fix)
+        truth, counts = posteriors(given, 1.0, len(given[0])), np.pad(prior, (0, len(given[0]) - classes))
+        line = faults(setup, counts, groups(counts), rates(counts, setup), truth, True)[-1]
+        assert (line.found, line.fix, line.nats > 0) == (bool(fix), fix, bool(fix))
         if "serve" in fix:  # which group, its share by the scores and by the counts, and what the change makes of it
             shares = [float(share) for share in re.findall(r"([\d.]+) %", line.says)]
             group = groups(prior) == ("head", "torso", "tail").index(line.says.split()[4])

@@ -138,8 +138,7 @@ def _scores(setup: Setup, prior: Floats, group: Integers, laws: Floats | None) -
     part = (group >= 0) & (setup.q.max(0) > 0)
     pi, q, member = prior[part], np.exp(setup.log_q[part]), np.eye(3)[group[part]]
     p = laws[:, part] / laws[:, group >= 0].sum(1, keepdims=True)
-    by_counts, by_scores = pi @ member, p @ member
-    mean = by_scores.mean(0)
+    by_counts, by_scores, mean = pi @ member, p @ member, p.mean(0) @ member
     off = int(np.abs(mean - by_counts).argmax())
     error = float(by_scores[:, off].std(ddof=1) / math.sqrt(len(by_scores)))
     gap = abs(float(mean[off] - by_counts[off]))
@@ -147,6 +146,7 @@ def _scores(setup: Setup, prior: Floats, group: Integers, laws: Floats | None) -
         return Line(name, False, "not found in the input", source=TOTAL)
     says = f"the scores give the {GROUPS[off]} {percent(mean[off])} of the labels, the counts {percent(by_counts[off])}"
     fix = "check that counts and scores belong to the same labels"
+    gap = min(gap, np.abs((p / p.sum(1, keepdims=True)).mean(0) @ member * pi.sum() - by_counts).max())
     for change, looks, factor in (("add log q to", "log P/q", q), ("subtract log q from", "log P + log q", 1 / q)):
         law = p * factor
         law *= pi.sum() / law.sum(1, keepdims=True)
@@ -154,7 +154,7 @@ def _scores(setup: Setup, prior: Floats, group: Integers, laws: Floats | None) -
             says += f"; they look like {looks}: {change} them, and it is {percent((law.mean(0) @ member)[off])}"
             fix = f"{change} the scores, for this audit and when you serve them"
     with np.errstate(divide="ignore", invalid="ignore"):
-        nats = float(np.where(by_counts > 0, by_counts * np.log(by_counts / mean), 0.0).sum())
+        nats = float((np.where(by_counts > 0, by_counts * np.log(by_counts / mean), 0.0) - by_counts + mean).sum())
     return Line(name, True, says, fix, nats, source=TOTAL, instead=nats >= SMALL)  # all numbers rest on them
 
 
