@@ -77,6 +77,7 @@ def brute(schedule: estimators.Schedule, a: tuple[Fraction, ...]) -> tuple[Fract
 def test_enumeration_by_blocks_equals_all_orders(schedule: estimators.Schedule) -> None:
     assert estimators.moments(schedule, A) == brute(schedule, A)
     assert sum(p * reads for (_, reads), p in estimators.law(schedule, A).items()) == schedule.cost
+    assert {reads for _, reads in estimators.law(estimators.roulette([1, 1, Q(1, 2), Q(1, 2)]), A)} == {2, 4}
 
 
 @pytest.mark.parametrize("schedule", [HALVES, LATE, estimators.roulette([1]), estimators.dyadic(8, 1, False)])

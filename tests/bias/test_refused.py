@@ -37,7 +37,7 @@ ZEROS, COIN = torch.zeros(4), torch.Generator()
     (lambda: minimax.on_grid([(1,), (1, 2)], 1), r"axes\[0\] is 1"),
     (lambda: minimax.on_grid([(2, 1), (1, 2)], 1), "is 2, 1; "), (lambda: minimax.lower_bound((2, 0), 0), "not from 0"),
     (lambda: minimax.best_estimate_anywhere(3, 1, (1, 2)), "a has 2 entries and n is 3"),
-    (lambda: minimax.reads_needed(10, Q(1, 2)), "bias is 1/2"),
+    (lambda: minimax.reads_needed(10, Q(1, 2)), "bias is 1/2"), (lambda: maximise([Q(1)], [], []), "unbounded"),
     (lambda: maximise([Q(1), Q(0)], [[Q(1), Q(-1)]], [Q(0)]), "unbounded"),
     (lambda: maximise([Q(1)], [[Q(-1)]], [Q(1)]), "no feasible point"),
     (lambda: estimators.roulette([]), r"levels are \(\)"),

@@ -152,7 +152,7 @@ def law(schedule: Schedule, a: Sequence[Rational]) -> dict[tuple[Fraction, int],
         for place, p in schedule.stops():
             total += terms[place] / schedule.survival[place]
             result[total, schedule.levels[place]] += weight * p
-    return dict(result)
+    return {outcome: p for outcome, p in result.items() if p}  # equal survival: a level where none stops
 
 
 @typed

@@ -87,7 +87,7 @@ def maximise(
     m, width = len(matrix), len(objective)
     rows = [[*row, value] for row, value in zip(matrix, right, strict=True)]
     basis = list(range(width, width + m))  # the artificial variables; those that leave never return
-    rows.append([-sum(column, Fraction(0)) for column in zip(*rows, strict=True)])
+    rows.append([-sum((row[j] for row in rows), Fraction(0)) for j in range(width + 1)])
     _improve(rows, basis, width)
     if rows[-1][-1] != 0:
         raise ValueError("the linear program has no feasible point")

@@ -72,9 +72,9 @@ def in_batch(
 
     A batch of one example without further columns, as the last of an epoch can be, has loss 0 and no gradient.
 
-    Forward and backward make two matrices of the size of the scores, whatever the options and the type, or three where
-    T is learned and log q differs by row; ``F.cross_entropy`` makes three. The scores are not kept. Sums are taken in
-    float32, and so are gradients of the second order, but for scores in half precision these have half its precision.
+    Forward and backward make two matrices of the size of the scores, one more where T is learned and log q differs by
+    row, and more if ``symmetric``; ``F.cross_entropy`` makes three. The scores are not kept. Sums are taken in float32,
+    and so are gradients of the second order, but for scores in half precision these have half its precision.
 
     >>> scores, ids = torch.tensor([[2.0, 1.0], [0.0, 3.0]]), [5, 8]
     >>> functional.in_batch(scores, ids, log_q=torch.tensor([0.25, 0.5]).log())
