@@ -1,8 +1,7 @@
 """Each public function of the subject meets hostile arguments: numbers come of them, or one clear error.
 
 A fuzzed call is a good one of the table of `tests.accelerator.functions` in which the named function gets other
-arguments, each of the kind that it replaces: a law for a law, a count for a count. What the table then does with the
-result, as drawing from a sampler or integrating over a law, is done there too.
+arguments, each of the kind that it replaces: a law for a law, a count for a count.
 """
 
 import math

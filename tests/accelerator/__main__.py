@@ -1,7 +1,6 @@
 """Write anew what tests hold pages to: ``src/sumexp/measured/devices.json`` and the functions of each keyword.
 
-Look at the difference; a new keyword comes last in ``book/api/keywords.md`` and wants its shape and its meaning.
-
+A new keyword comes last in ``book/api/keywords.md`` and wants its shape and its meaning.
 ``python -m tests.accelerator nce functional.info_nce`` measures only what begins so, and what is not there yet.
 """
 

@@ -1,13 +1,8 @@
 """A device that stands in for a GPU: it computes on the CPU, refuses what CUDA refuses, and counts what CUDA waits for.
 
-A tensor of it is a wrapper around a CPU tensor that says it is on ``standin:0``, and every operation passes through
-:func:`dispatch`. What it shows: that no operation mixes devices, that generators are where the draws are, that nothing
-reads a tensor of the device as if it were in the host's memory, and how often and how much the host reads. What it
-cannot show: that CUDA has each kernel, its rounding, its speed, and anything of asynchrony.
-
-    with StandIn() as device:
-        found = function(torch.ones(3, device=NAME))
-    device.synchronisations  # Counter({"aten::_local_scalar_dense": 1})
+Its tensors are wrappers around those of the CPU, and every operation passes through :func:`dispatch`: none mixes
+devices, generators are where the draws are, and nothing reads a tensor as if it were in the host's memory. It does not
+show that CUDA has each kernel, nor its rounding, its speed or anything of asynchrony.
 """
 
 import sys

@@ -1,7 +1,4 @@
-"""Every chapter that trains runs on a device by papermill, without any data set.
-
-The device is the stand-in, or the GPU where there is one: the two never share a process.
-"""
+"""Every chapter that trains runs by papermill, without data, on the stand-in, or on the GPU where there is one."""
 
 import os
 from collections.abc import Iterator

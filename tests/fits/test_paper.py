@@ -1,8 +1,7 @@
 """Section 6.1 and Table 1 of the paper on perturbed softmaxes: what reproduces, and what is behind it.
 
-The parameters of the paper's targets, its objective and its temperature are lost in the text we have. What is run is
-the public code that it builds on: its laws, its objective (the reverse divergence) and its temperature 0.1, with the
-paper's 1,000 samples.
+The parameters of the paper's targets, its objective and temperature are lost in our text. What runs is the public code
+that it builds on: its laws, its objective (the reverse divergence), temperature 0.1, with the paper's 1,000 samples.
 """
 
 from functools import cache

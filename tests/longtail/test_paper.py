@@ -1,7 +1,4 @@
-"""Section 5.1 of the paper on negatives: its settings by arithmetic, its findings by the runs that are in the store.
-
-Which comparison decides which finding stands in `sumexp.chapters.longtail.grids`.
-"""
+"""Section 5.1 of the paper on negatives: its settings by arithmetic, its findings by runs (rules: `longtail.grids`)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

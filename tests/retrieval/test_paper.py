@@ -1,7 +1,4 @@
-"""Section 5.2 of the paper on negatives: its settings and Table 4 by arithmetic, its findings by the runs in the store.
-
-Which comparison decides which finding stands in `sumexp.chapters.retrieval.grids`.
-"""
+"""Section 5.2 of the paper on negatives: settings and Table 4 by arithmetic, findings by runs (`retrieval.grids`)."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,7 +1,4 @@
-"""Section 6.2 of the paper on perturbed softmaxes: what reproduces of its autoencoders, and what its loss is.
-
-The finding is decided by the runs of the grid that are in the store, by the rule that `chapters.vae.grids` states.
-"""
+"""Section 6.2 of the paper on perturbed softmaxes, by the runs of its grid; rule: `chapters.vae.grids`."""
 
 import math
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""Figures that a hand can move, in a real browser: what is drawn is what the package computes, for the setting chosen.
-
-Without scripts and on paper there is the static figure, alone.
-"""
+"""Figures with sliders, in a real browser: they draw what the package computes; without scripts, the static one."""
 
 import hashlib
 import json

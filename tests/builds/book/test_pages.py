@@ -1,8 +1,4 @@
-"""The rendered pages in a real browser, opened as files: what a reader sees, in the light, in the dark, on a phone.
-
-Each page is opened once and looked at in all its ways, those of the API but for the first as one; of chapters more has
-to hold than of others.
-"""
+"""The rendered pages in a real browser, opened as files: what a reader sees, in the light, in the dark, on a phone."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

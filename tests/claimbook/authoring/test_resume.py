@@ -1,7 +1,4 @@
-"""A task whose process is killed goes on from its checkpoint and ends with the same numbers.
-
-That all tasks of the book do so is tested in `tests/test_descent.py`.
-"""
+"""A killed task goes on from its checkpoint and ends with the same numbers; all tasks: `tests/test_descent.py`."""
 
 import multiprocessing
 import os
