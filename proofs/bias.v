@@ -181,6 +181,20 @@ Proof.
   rewrite <- (mixed_vertices box _ _ unbiased), (mixed_expected terms box fewer) in positive. lra.
 Qed.
 
+(* With two negatives of 1 or 2, in words of the reals alone: so the definitions above are not empty. *)
+Corollary two_negatives : forall f g : R -> R,
+  ~ (forall x y, (x = 1 \/ x = 2) -> (y = 1 \/ y = 2) -> f x + g y = / (1 + x + y)).
+Proof.
+  intros f g equal.
+  apply (no_unbiased_estimator [(1, 1); (1, 1)] [(fun a => f (nth 0 a 0)); (fun a => g (nth 1 a 0))]).
+  - repeat constructor; simpl; lra.
+  - repeat constructor; [exists 1%nat | exists 0%nat]; (split; [simpl; lia |]); intros before x y after size;
+      destruct before as [| first [| second rest]]; simpl in *; try discriminate; reflexivity.
+  - intros [| x [| y [| z rest]]] at_vertex; simpl in at_vertex; try tauto.
+    destruct at_vertex as [at_x [at_y _]]. unfold expected, softmax, total. simpl.
+    rewrite !Rplus_0_r, <- Rplus_assoc. apply equal; lra.
+Qed.
+
 (* The closed form for sides of equal length, as in `certificates.cube_difference`. *)
 Fixpoint rising (s h : R) (n : nat) : R :=
   match n with
